@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::table::Table;
 
 /// A text from an external source. It has no `Display`, so that it reaches a reader through a renderer only.
@@ -19,12 +21,23 @@ pub enum Span {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prose(pub(crate) Vec<Span>);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
-    pub name: Prose,
+    /// May come from an external source.
+    pub name: String,
     /// Its colour on a page, by class.
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     pub value: u64,
+}
+
+impl Part {
+    pub fn new(class: &'static str, name: &str, value: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            class: class.into(),
+            value,
+        }
+    }
 }
 
 /// A label and its text.

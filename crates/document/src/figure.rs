@@ -42,7 +42,7 @@ pub enum Unit {
     /// A number with its unit, as a text that is laid out already; a column only.
     Shown,
     /// What a page draws: an estimate in its interval, `[value, low, high, reach]`, or parts of a whole
-    /// ([`crate::html::bars::value`]). A column of pages only.
+    /// ([`crate::html::bars::Parts`]). A column of pages only.
     Drawn,
     /// A name and the place of the page that it leads to, `[place, name]`, or the name alone. A column of pages only.
     Linked,

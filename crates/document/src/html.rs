@@ -62,14 +62,6 @@ pub fn prose(prose: &Prose) -> Markup {
     prose.0.iter().map(span).collect()
 }
 
-fn plain(prose: &Prose) -> String {
-    let span = |span: &Span| match span {
-        Span::Ours(text) => text.clone().into_owned(),
-        Span::Theirs(text) => markup::short(&text.0),
-    };
-    prose.0.iter().map(span).collect()
-}
-
 /// A table, in a place of its own that scrolls where the screen is too narrow. Its heads say what columns mean where a
 /// pointer rests on them.
 pub fn table(table: &Table) -> Element {
@@ -110,14 +102,13 @@ fn head(column: &Column) -> Element {
 /// A value, after its bar where it has one. The first cell is the head of its row.
 fn cell(is_first: bool, column: &Column, value: &Value) -> Vec<Element> {
     let shown = column.unit.show(value);
-    let content = match column.unit {
-        Unit::Drawn => bars::drawn(value),
-        Unit::Linked => linked(value),
-        Unit::Name if !value.is_null() => name(&shown),
-        _ => shown.into(),
-    };
-    let sum = (column.unit == Unit::Drawn).then(|| bars::sum(value));
     let number = value.as_f64().filter(|_| column.unit.is_number());
+    let (content, sum) = match column.unit {
+        Unit::Drawn => bars::drawn(value),
+        Unit::Linked => (linked(value), None),
+        Unit::Name if !value.is_null() => (name(&shown), None),
+        _ => (shown.into(), number),
+    };
     let bar = column.bar.map(|class| {
         let part = number.unwrap_or(0.0);
         let drawn = bars::length(part, 1.0, class);
@@ -129,7 +120,7 @@ fn cell(is_first: bool, column: &Column, value: &Value) -> Vec<Element> {
         el("td")
     };
     let mut made = made.class(class(column.unit));
-    if let Some(value) = number.or(sum.flatten()) {
+    if let Some(value) = sum {
         made = made.attr("data-v", value);
     }
     bar.into_iter().chain([made.with(content)]).collect()

@@ -111,11 +111,7 @@ fn document(name: &str) -> Document {
     made.fact(Untrusted::from(name), "36 exits in 3.00 s");
     made.prose("Costs `host_ns`.");
     made.table(table(&rows).spare(&["spread_ns.max"]).finish());
-    made.push(block::Block::Bar(vec![Part {
-        name: Untrusted::from(name).into(),
-        class: "s-exit",
-        value: 3,
-    }]));
+    made.push(block::Block::Bar(vec![Part::new("s-exit", name, 3)]));
     made.note(prose!["seen: ", Untrusted::from(name)]);
     made.remark("Times are known to 12.5 %.");
     made

@@ -111,7 +111,7 @@ fn plain(prose: &Prose) -> String {
 fn bar(page: &mut Page, parts: &[Part]) {
     let whole: u64 = parts.iter().map(|part| part.value).sum();
     let named = parts.iter().map(|part| {
-        let name = plain(&part.name);
+        let name = harmless(&part.name);
         let mark = name.chars().next().unwrap_or('?').to_ascii_lowercase();
         (mark, name, part.value)
     });

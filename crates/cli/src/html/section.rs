@@ -205,20 +205,17 @@ fn details(summary: impl Into<Markup>, body: impl Into<Markup>) -> Element {
     el("details").with(el("summary").with(summary)).with(body)
 }
 
-/// `12 of 340 k halts`, or `all 1200 halts`.
+/// Halts that are in the file: `12 of 340 k halts, in whole stretches of time`, or `all 1200 halts`.
 fn sampled(content: &Content) -> Option<String> {
     let sampled = content.sampled.as_ref()?;
-    if sampled.of == 0 {
-        return Some("no halts".to_owned());
+    let all = plural(sampled.of, "halt");
+    if sampled.is_whole() {
+        return Some(format!("all {all}"));
     }
-    Some(if sampled.is_whole() {
-        format!("all {}", plural(sampled.halts, "halt"))
-    } else {
-        let whose = match sampled.seats_left_out {
-            0 => "",
-            _ => ", of the vCPUs that halt most",
-        };
-        let of = plural(sampled.of, "halt");
-        format!("{} of {of}{whose}", count(sampled.halts))
-    })
+    let whose = match sampled.seats_left_out {
+        0 => "",
+        _ => " of the vCPUs that halt most",
+    };
+    let some = count(sampled.halts);
+    Some(format!("{some} of {all}, in stretches of time{whose}"))
 }

@@ -67,14 +67,13 @@ fn opening(document: &mut Document, view: &ProfileResult) {
         }
         _ => format!("{} {}, ± {within}.", scaled(total.weight as f64), view.unit),
     });
-    let sides = view.sides.iter().map(|side| block::Part {
-        name: Untrusted::from(&side.name).into(),
-        class: match side.name.as_str() {
+    let sides = view.sides.iter().map(|side| {
+        let class = match side.name.as_str() {
             "guest" => "f-guest",
             "kernel" => "f-kernel",
             _ => "f-user",
-        },
-        value: side.weight,
+        };
+        block::Part::new(class, &side.name, side.weight)
     });
     document.push(Block::Bar(sides.collect()));
     for other in &view.beside {

@@ -1,59 +1,43 @@
 //! Bars that are as wide as their place: shares of a whole, side by side.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::markup::{Element, Markup, el};
-use super::plain;
+use super::markup::{Element, Markup, el, short};
 use crate::block::Part;
 use crate::number::share;
 
-/// A value of a column that is drawn: parts of a whole, an interval, or words where there is neither.
-pub fn drawn(value: &Value) -> Markup {
-    match value {
-        Value::Object(of) => {
-            let parts = of["parts"].as_array().into_iter().flatten();
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let parts = parts.map(|part| (text(&part[0]), text(&part[1]), count(&part[2])));
-            of_parts(parts.collect(), &text(&of["whose"]))
-        }
-        Value::String(words) => words.as_str().into(),
-        _ => interval(value),
+/// Parts of a whole, and whose they are: a value of a column that is drawn.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Parts {
+    pub whose: String,
+    pub parts: Vec<Part>,
+}
+
+/// A value of a column that is drawn, and what it is sorted by: parts, an interval, or words where there is neither.
+pub(super) fn drawn(value: &Value) -> (Markup, Option<f64>) {
+    match (Parts::deserialize(value), value) {
+        (Ok(Parts { whose, parts }), _) => (stacked(&parts, &whose), Some(sum(&parts))),
+        (_, Value::String(words)) => (words.as_str().into(), None),
+        _ => (interval(value), None),
     }
 }
 
-/// Sum of the parts, by which their column is sorted.
-pub(super) fn sum(value: &Value) -> Option<f64> {
-    let parts = value.get("parts")?.as_array()?;
-    Some(parts.iter().map(|part| count(&part[2]) as f64).sum())
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-/// Parts of a whole as the value of a column that is drawn.
-pub fn value(parts: &[Part], whose: &str) -> Value {
-    let parts = parts.iter();
-    let parts = parts.map(|part| json!([part.class, plain(&part.name), part.value]));
-    json!({ "whose": whose, "parts": parts.collect::<Vec<_>>() })
+fn sum(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.value as f64).sum()
 }
 
 /// Parts of a whole as one bar, with what they are as its text.
 pub fn stacked(parts: &[Part], whose: &str) -> Markup {
-    let parts = parts.iter();
-    let parts = parts.map(|part| (part.class.to_owned(), plain(&part.name), part.value));
-    of_parts(parts.collect(), whose)
-}
-
-fn of_parts(parts: Vec<(String, String, u64)>, whose: &str) -> Markup {
-    let all: f64 = parts.iter().map(|(.., value)| *value as f64).sum();
+    let all = sum(parts);
     if all <= 0.0 {
         return el("span").class("none").with("nothing").into();
     }
-    let there = parts.into_iter().filter(|(.., value)| *value > 0);
-    let there = there.map(|(class, name, value)| {
-        let part = value as f64 / all;
-        (class, part * 100.0, format!("{name} {}", share(part)))
+    let there = parts.iter().filter(|part| part.value > 0);
+    let there = there.map(|part| {
+        let share_of_all = part.value as f64 / all;
+        let title = format!("{} {}", short(&part.name), share(share_of_all));
+        (&part.class, share_of_all * 100.0, title)
     });
     let there: Vec<_> = there.collect();
     let titles: Vec<&str> = there.iter().map(|(.., title)| title.as_str()).collect();
@@ -140,11 +124,7 @@ mod test {
 
     #[test]
     fn parts_fill_the_bar_and_are_said() {
-        let of = |class, name: &'static str, value| Part {
-            class,
-            name: name.into(),
-            value,
-        };
+        let of = Part::new;
         let made = stacked(&[of("a", "x", 1), of("b", "y", 3)], "web <1>");
         let text = made.as_str();
         assert!(text.contains("width=\"25.00%\"") && text.contains("x=\"25.00%\""));

@@ -7,7 +7,7 @@ use haltwise_document::{Rows, Unit};
 use serde_json::{Value, json};
 
 use super::{details, note, p, vms};
-use crate::html::chart::bars;
+use crate::html::chart::bars::{self, Parts};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::report::quality::is_paused;
@@ -43,16 +43,9 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn of(&self, figure: fn(&AccountFigures) -> Option<f64>) -> Option<f64> {
-        figure(self.account.ok()?)
-    }
-
-    fn drawn(&self, what: &str, parts: impl Fn(&AccountFigures) -> Vec<Part>) -> Value {
+    fn drawn(&self, what: &str, parts: Vec<Part>) -> Value {
         let whose = format!("{}, {what}", short(&self.whose));
-        match self.account {
-            Ok(account) => bars::value(&parts(account), &whose),
-            Err(instead) => instead.into(),
-        }
+        json!(Parts { whose, parts })
     }
 }
 
@@ -120,55 +113,55 @@ pub(super) fn table<'a, 'b>(
     first: &str,
     lines: &'b [Line<'a>],
 ) -> Rows<'b, Line<'a>> {
-    let median = |spread: Option<Spread>| spread.map(|spread| spread.p50 as f64);
+    type Figure = fn(&AccountFigures) -> Option<f64>;
+    let of = |figure: Figure| move |line: &Line<'a>| figure(line.account.ok()?);
     Rows::undeclared(caption, lines, usize::MAX)
         .with(first, Unit::Linked, |line| line.name.clone())
-        .with("halted time", Unit::Drawn, |line| {
-            line.drawn("halted time", parts)
+        .with("halted time", Unit::Drawn, |line| match line.account {
+            Ok(account) => line.drawn("halted time", parts(account)),
+            Err(instead) => instead.into(),
         })
-        .with("halted", Unit::Share, |line| {
-            line.of(|it| Some(it.halted_share))
-        })
-        .with("polling, of a CPU", Unit::CpuPercent, |line| {
-            line.of(|it| it.poll.cpu_percent)
-        })
-        .with("of it failed", Unit::CpuPercent, |line| {
-            line.of(|it| it.poll.wasted_cpu_percent)
-        })
-        .with("halts/s", Unit::PerSecond, |line| {
-            line.of(|it| Some(it.halts_per_s))
-        })
-        .with("sleeps/s", Unit::PerSecond, |line| {
-            line.of(|it| Some(it.waits_per_s))
-        })
-        .with("gap, median", Unit::MeanNanos, |line| {
-            median(line.account.ok()?.gap_ns)
-        })
-        .with("wake-up, median", Unit::MeanNanos, |line| {
-            median(line.account.ok()?.wake_latency_ns)
-        })
+        .with("halted", Unit::Share, of(|it| Some(it.halted_share)))
+        .with(
+            "polling, of a CPU",
+            Unit::CpuPercent,
+            of(|it| it.poll.cpu_percent),
+        )
+        .with(
+            "of it failed",
+            Unit::CpuPercent,
+            of(|it| it.poll.wasted_cpu_percent),
+        )
+        .with("halts/s", Unit::PerSecond, of(|it| Some(it.halts_per_s)))
+        .with("sleeps/s", Unit::PerSecond, of(|it| Some(it.waits_per_s)))
+        .with("gap, median", Unit::MeanNanos, of(|it| median(it.gap_ns)))
+        .with(
+            "wake-up, median",
+            Unit::MeanNanos,
+            of(|it| median(it.wake_latency_ns)),
+        )
         .with("woken by", Unit::Drawn, |line| {
-            line.drawn("woken by", wakes)
+            let parts = line.account.ok().map(wakes);
+            parts.map(|parts| line.drawn("woken by", parts))
         })
+}
+
+fn median(spread: Option<Spread>) -> Option<f64> {
+    spread.map(|spread| spread.p50 as f64)
 }
 
 pub(super) fn parts(account: &AccountFigures) -> Vec<Part> {
     let named = account.parts.named().into_iter().zip(PARTS);
-    let part = |((name, value), (class, _)): ((&'static str, u64), _)| Part {
-        class,
-        name: name.into(),
-        value,
-    };
-    named.map(part).collect()
+    named
+        .map(|((name, ns), (class, _))| Part::new(class, name, ns))
+        .collect()
 }
 
 fn wakes(account: &AccountFigures) -> Vec<Part> {
-    let part = |(value, (class, name)): (u64, (_, &'static str))| Part {
-        class,
-        name: name.into(),
-        value,
-    };
-    account.wakes.into_iter().zip(WAKES).map(part).collect()
+    let counted = account.wakes.into_iter().zip(WAKES);
+    counted
+        .map(|(count, (class, name))| Part::new(class, name, count))
+        .collect()
 }
 
 fn settings(content: &Content) -> Option<Element> {

@@ -3,6 +3,7 @@
 
 use haltwise_document::{Document, Untrusted, html, prose};
 
+use super::sampled;
 use crate::html::content::Content;
 use crate::html::markup::Markup;
 use crate::recommend::basis::rests;
@@ -18,7 +19,9 @@ pub(super) fn quality(content: &Content) -> Markup {
          100 such recordings.",
     );
     document.append(recorded(&content.report, MOST));
-    document.fact("in this file", in_this_file(content));
+    let halts = sampled(content);
+    let none = || "histograms; the capture has no single halts".to_owned();
+    document.fact("in this file", halts.unwrap_or_else(none));
     let made = format!("haltwise {}, from the capture ", env!("CARGO_PKG_VERSION"));
     let made = prose![made, Untrusted::from(&content.dir)];
     document.fact("made by", made);
@@ -30,18 +33,4 @@ pub(super) fn quality(content: &Content) -> Markup {
         }
     }
     html::render(&document)
-}
-
-fn in_this_file(content: &Content) -> String {
-    let Some(sampled) = &content.sampled else {
-        return "histograms; the capture has no single halts".to_owned();
-    };
-    let halts = super::sampled(content).unwrap_or_default();
-    if sampled.is_whole() {
-        return halts;
-    }
-    format!(
-        "{halts}, whole stretches of time spread evenly over the recording; accounts, distributions, \
-         the recommendation and the settings beside it are of all halts"
-    )
 }

@@ -9,7 +9,6 @@ use crate::html::chart::lanes::{CLASSES, lane};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, short};
 use crate::html::overview::{STATES, VcpuLane};
-use crate::html::sample::Sampled;
 use crate::number::nanos;
 
 /// Lanes that are drawn without script.
@@ -26,16 +25,8 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
          its share of that moment.",
         nanos(overview.span_ns)
     );
-    let whole = content.sampled.as_ref().is_some_and(Sampled::is_whole);
     let singles = sampled(content).map(|halts| {
-        if whole {
-            format!("Zoomed in, single halts are seen: {halts} are in this file.")
-        } else {
-            format!(
-                "Zoomed in, single halts are seen where they are in this file: {halts}, in the stretches \
-                 marked below the lanes."
-            )
-        }
+        format!("Zoomed in, single halts are seen where they are in this file: {halts}.")
     });
     let legend = bars::legend(CLASSES.into_iter().zip(STATES));
     let lanes = overview.rows.iter().take(STILL).map(|row| {
