@@ -29,15 +29,12 @@ use self::markup::short;
 use crate::exit::Failure;
 use crate::webpage;
 
-pub(crate) fn render(content: &Content) -> Result<String, Failure> {
+/// Writes the page; gives its length in bytes.
+pub(crate) fn write(content: &Content, path: &Path) -> Result<usize, Failure> {
     let host = short(&content.report.host.name);
     let data = section::data(content).context("write the page's data")?;
     let title = format!("haltwise report: {host}");
-    Ok(webpage::document(&title, section::all(content), &data))
-}
-
-pub(crate) fn write(content: &Content, path: &Path) -> Result<usize, Failure> {
-    let text = render(content)?;
+    let text = webpage::document(&title, section::all(content), &data);
     output::write(path, text.as_bytes(), Readers::Umask)
         .with_context(|| format!("write {}", path.display()))?;
     Ok(text.len())

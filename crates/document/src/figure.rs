@@ -41,8 +41,8 @@ pub enum Unit {
     Real,
     /// A number with its unit, as a text that is laid out already; a column only.
     Shown,
-    /// What a page draws: an estimate in its interval, `[value, low, high, reach]`, or parts of a whole
-    /// ([`crate::html::bars::Parts`]). A column of pages only.
+    /// An estimate in its interval, `[value, low, high, reach]`, or parts of a whole ([`crate::html::bars::Parts`]): a
+    /// column of pages only, which draw it.
     Drawn,
     /// A name and the place of the page that it leads to, `[place, name]`, or the name alone. A column of pages only.
     Linked,
