@@ -56,7 +56,7 @@ impl Ceilings {
 
     pub(crate) fn of(&self, vm: VmKey) -> Ceiling {
         let known = self.known.get(&vm).copied();
-        known.unwrap_or(Ceiling::Fixed(None))
+        known.unwrap_or(Ceiling::Fixed)
     }
 
     /// Whether its VMM has answered when it was asked last.

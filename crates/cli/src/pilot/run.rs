@@ -42,9 +42,6 @@ use crate::time;
 /// Between two turns while nothing is recorded.
 const TURN: Duration = Duration::from_millis(250);
 
-/// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
-const RECORDING_NS: f64 = 1_000.0;
-
 /// Options that apply with and without a configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Given {
@@ -173,7 +170,6 @@ impl<'a> Running<'a> {
             limits: options.config.limits.clone(),
             memory: kept::memory(root).unwrap_or_default(),
             proofs: earlier::errors(root),
-            recording_ns_per_halt: RECORDING_NS,
             seed: SEED,
         });
         if options.given.take_over {

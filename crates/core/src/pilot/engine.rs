@@ -58,8 +58,6 @@ pub struct Setup<E> {
     pub memory: Memory,
     /// How far predictions were off in earlier proofs on this host.
     pub proofs: Errors,
-    /// CPU time that recording adds to a halt, in nanoseconds.
-    pub recording_ns_per_halt: f64,
     /// Draws the order of periods.
     pub seed: u64,
 }

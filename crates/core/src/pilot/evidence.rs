@@ -3,7 +3,6 @@
 
 use super::input::Scope;
 use crate::kvm::Knobs;
-use crate::prove::figure::Figures;
 use crate::replay::Cost;
 use crate::stats::Interval;
 
@@ -64,8 +63,6 @@ pub struct Choice {
     pub knobs: Knobs,
     /// By how much less a halt would cost, as a share of what it costs.
     pub gain: Interval,
-    /// Polling in % of one CPU, and what that changes.
-    pub poll_cpu_percent: f64,
     /// By how much polling grows, in % of one CPU; below 0 it shrinks.
     pub more_poll_cpu_percent: f64,
     /// The most that it can cost more than what is in force, in nanoseconds of CPU in a second, if all of the
@@ -83,13 +80,13 @@ impl Choice {
 /// Result of a period of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Measured {
-    /// As recorded.
-    pub figures: Figures,
-    /// As replayed under the other setting.
-    pub predicted: Option<Figures>,
     pub halts: u64,
     /// Cost of the halts, in nanoseconds of CPU.
     pub cost_ns: f64,
+    /// Cost of a halt; `None` where the time polled was not recorded.
+    pub per_halt_ns: Option<f64>,
+    /// The same as replayed under the other setting.
+    pub predicted_per_halt_ns: Option<f64>,
     /// The time in which they were recorded, which ends early where there are too many; 0 where there were none.
     pub span_ns: u64,
 }

@@ -163,9 +163,8 @@ pub(super) fn look(seen: &Seen, rule: Rule, limits: &Limits, polled: Option<f64>
     let is_pressed = reaches(pressure, HABIT) && host.cpu_pressure != Pressure::NotThere;
     let budget = limits.max_poll_cpu_percent.map(|percent| percent / 100.0);
     let is_over = budget.is_some_and(|budget| reaches(polled, budget));
-    let param = host.knobs.map(|knobs| knobs.halt_poll_ns);
     // The parameters do nothing to a VM whose guest forbids host polling.
-    let alone = |vm: &&VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
+    let alone = |vm: &&VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.own().is_none();
     let left_alone = seen.vms.iter().filter(alone).count();
     let is_alone = left_alone > 0 && limits.parameters != Parameters::Shared;
     let is_snapshot = rule.ceiling == CeilingRule::SnapshotOrCap;
@@ -293,7 +292,7 @@ mod test {
             SchedExt,
         };
         use Parameters::{Never, Shared, Unshared};
-        let cases: [Case; 32] = [
+        let cases: [Case; 30] = [
             (|of| pressure(of, Pressure::Share(0.2)), &[CpuPressure]),
             (|of| pressure(of, Pressure::Share(0.199)), &[]),
             (|of| pressure(of, Pressure::NotYet), &[CpuPressure]),
@@ -324,12 +323,7 @@ mod test {
             (|of| alone(of, Follows, false, Never), &[LeftAlone]),
             (|of| alone(of, Follows, false, Shared), &[]),
             (|of| alone(of, Own(FOUND_NS), false, Unshared), &[]),
-            (
-                |of| alone(of, Fixed(Some(FOUND_NS)), false, Unshared),
-                &[LeftAlone],
-            ),
-            (|of| alone(of, Fixed(None), false, Unshared), &[LeftAlone]),
-            (|of| alone(of, Fixed(Some(0)), false, Unshared), &[]),
+            (|of| alone(of, Fixed, false, Unshared), &[LeftAlone]),
             (|of| alone(of, Follows, true, Unshared), &[]),
             (|_| {}, &[]),
         ];

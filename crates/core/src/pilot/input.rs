@@ -102,32 +102,17 @@ pub enum Ceiling {
     Follows,
     /// It can be set, and has this of its own, in nanoseconds.
     Own(u32),
-    /// It cannot be set; this is in force, where that is known.
-    Fixed(Option<u32>),
+    /// It cannot be set, and follows `halt_poll_ns`.
+    Fixed,
 }
 
 impl Ceiling {
-    /// The ceiling in force, in nanoseconds, where the parameter is `halt_poll_ns`.
-    pub fn in_force(self, halt_poll_ns: Option<u32>) -> Option<u32> {
+    /// The VM's own ceiling; `None`: the host's parameter decides it.
+    pub fn own(self) -> Option<u32> {
         match self {
-            Self::Follows => halt_poll_ns,
             Self::Own(ns) => Some(ns),
-            Self::Fixed(ns) => ns.or(halt_poll_ns),
+            Self::Follows | Self::Fixed => None,
         }
-    }
-
-    /// Whether the host's parameter decides it, where that is this; unknown counts as yes.
-    pub fn follows(self, halt_poll_ns: Option<u32>) -> bool {
-        match self {
-            Self::Follows => true,
-            Self::Own(_) => false,
-            Self::Fixed(ns) => ns.is_none() || ns == halt_poll_ns,
-        }
-    }
-
-    /// Whether it can be set.
-    pub const fn is_settable(self) -> bool {
-        !matches!(self, Self::Fixed(_))
     }
 }
 

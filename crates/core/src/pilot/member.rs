@@ -155,7 +155,7 @@ mod test {
         VmSeen {
             key: VmKey::first(Pid(1), 1),
             vcpus: 1,
-            ceiling: Ceiling::Fixed(None),
+            ceiling: Ceiling::Fixed,
             has_answered: true,
             counts: Some(Counts {
                 interval_ns: STEP_NS,

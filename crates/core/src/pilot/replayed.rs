@@ -10,7 +10,6 @@ use crate::event::Halt;
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::{Setting, Start};
-use crate::prove::figure::{Figure, Figures};
 use crate::prove::tally::tally;
 use crate::recording::Side;
 use crate::replay::Sums;
@@ -256,10 +255,10 @@ impl Evidence for Replayed {
             against_found(&inputs, &of, question, &aim);
         Some(Answer {
             cost: aim.cost,
-            cost_per_halt_ns: recorded.cost_per_halt_ns(),
-            halts_per_s: recorded.halts_per_s(),
-            latency_mean_ns: recorded.latency_mean_ns(),
-            gap_mean_ns: recorded.gap_mean_ns(),
+            cost_per_halt_ns: recorded.cost_per_halt_ns,
+            halts_per_s: recorded.halts_per_s,
+            latency_mean_ns: recorded.latency_mean_ns,
+            gap_mean_ns: recorded.gap_mean_ns,
             found_ratio,
             more_poll_than_found_percent,
             choice: choice.map(|choice| choose::promised(&inputs, &of, question, &aim, choice)),
@@ -286,7 +285,7 @@ impl Evidence for Replayed {
         let chunks = vms.iter().flat_map(|of| &of.chunks);
         let span_ns = chunks.map(|chunk| chunk.span_ns).max().unwrap_or(0);
         // Each VM by its own goal.
-        let (mut vcpus, mut recorded, mut cost_ns) = (0, Outcome::default(), 0.0);
+        let (mut recorded, mut cost_ns) = (Outcome::default(), 0.0);
         let (mut predicted, mut predicted_ns) = (Some(Outcome::default()), 0.0);
         for of in vms {
             let cost = Cost {
@@ -299,7 +298,6 @@ impl Evidence for Replayed {
                 continue;
             }
             let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
-            vcpus += tally.vcpus;
             recorded.fold(&tally.recorded);
             cost_ns += tally.recorded.cost_ns(&cost);
             predicted = predicted.zip(tally.predicted).map(|(mut sum, played)| {
@@ -308,16 +306,15 @@ impl Evidence for Replayed {
                 sum
             });
         }
-        let figures = |of: &Outcome, cost_ns: f64| {
-            let figures = Figures::of(of, vcpus, cost);
-            let known = figures.get(Figure::Cost);
-            figures.with(Figure::Cost, known.map(|_| cost_ns / of.halts as f64))
+        let per_halt = |of: &Outcome, cost_ns: f64| {
+            let is_known = of.halts > 0 && of.is_poll_known();
+            is_known.then(|| cost_ns / of.halts as f64)
         };
         Some(Measured {
-            figures: figures(&recorded, cost_ns),
-            predicted: predicted.map(|of| figures(&of, predicted_ns)),
             halts: recorded.halts,
             cost_ns,
+            per_halt_ns: per_halt(&recorded, cost_ns),
+            predicted_per_halt_ns: predicted.and_then(|of| per_halt(&of, predicted_ns)),
             span_ns,
         })
     }
@@ -358,8 +355,8 @@ mod test {
         let is_about =
             |value: f64, expected: f64| assert!((value - expected).abs() < 1.0, "{value}");
         is_about(of.cost_ns, 21_000_000.0);
-        is_about(of.figures.get(Figure::Cost).unwrap(), 105_000.0);
-        is_about(of.predicted.unwrap().get(Figure::Cost).unwrap(), 105_000.0);
+        is_about(of.per_halt_ns.unwrap(), 105_000.0);
+        is_about(of.predicted_per_halt_ns.unwrap(), 105_000.0);
         is_about(measured(&[vm(0)]).cost_ns, 500_000.0);
     }
 
@@ -477,7 +474,7 @@ mod test {
         let [short, whole] = [short, whole].map(|answer| answer.choice.unwrap());
         assert_eq!(short.knobs, whole.knobs);
         near(short.gain.value, whole.gain.value);
-        near(short.poll_cpu_percent, whole.poll_cpu_percent);
+        near(short.more_poll_cpu_percent, whole.more_poll_cpu_percent);
         near(short.worst_ns_per_s, whole.worst_ns_per_s);
     }
 }

@@ -160,7 +160,7 @@ impl<E: Evidence> Pilot<E> {
                 let (kind, at_ns) = unit.decided?;
                 Some((kind, self.now_ns.saturating_sub(at_ns)))
             }),
-            ceiling_ns: seen.ceiling.in_force(param),
+            ceiling_ns: seen.ceiling.own().or(param),
             found_ns: unit.map(|unit| unit.found.halt_poll_ns),
             would_set_ns: unit.and_then(|unit| Some(unit.would?.halt_poll_ns)),
             predicted: unit.and_then(|unit| Some(-unit.predicted?)),

@@ -5,7 +5,7 @@ use super::evidence::{Choice, Measured};
 use super::view::OUTSIDE_EARLY;
 use crate::kvm::Knobs;
 use crate::prove::compare::{Comparison, Verdict};
-use crate::prove::figure::Figure;
+use crate::prove::figure::{Figure, Figures};
 use crate::prove::predict::Prediction;
 use crate::prove::schedule::{Block, draw};
 use crate::replay::Cost;
@@ -196,9 +196,9 @@ impl Trial {
     }
 
     fn outcome(&self) -> Option<(Verdict, Outcome)> {
-        let figures =
-            |measured: Option<Measured>| measured.map(|it| it.figures).unwrap_or_default();
-        let rounds = self.rounds.iter().map(|round| round.map(figures));
+        let figures = |per_halt_ns| Figures::default().with(Figure::Cost, per_halt_ns);
+        let per_halt = |measured: Option<Measured>| figures(measured.and_then(|it| it.per_halt_ns));
+        let rounds = self.rounds.iter().map(|round| round.map(per_halt));
         let comparison = Comparison::of(Figure::Cost, &rounds.collect::<Vec<_>>())?;
         let share = |of: f64| comparison.share_of_a(of);
         let measured = Interval {
@@ -209,7 +209,7 @@ impl Trial {
         // B as replayed from A.
         let pairs = self.rounds.iter().filter_map(|[a, b, _]| {
             let (a, b) = (a.as_ref()?, b.as_ref()?);
-            Some([a.figures, a.predicted?, b.figures])
+            Some([a.per_halt_ns, a.predicted_per_halt_ns, b.per_halt_ns].map(figures))
         });
         let prediction = Prediction::of(&comparison, &pairs.collect::<Vec<_>>());
         let error = prediction.and_then(|it| share(it.error.estimate));

@@ -60,7 +60,7 @@ fn what_was_kept_for_another_goal_is_restored_after_a_restart() {
 #[test]
 fn the_parameter_is_restored_where_one_that_follows_has_another_goal() {
     let mut host = Host::new();
-    let vms = [0, 1].map(|_| host.comes(EACH_150_US, Ceiling::Fixed(None)));
+    let vms = [0, 1].map(|_| host.comes(EACH_150_US, Ceiling::Fixed));
     host.until(Event::Decided(Scope::Host, Kind::Keep));
     assert_ne!(host.machine.param_ns, FOUND_NS);
     host.vm(vms[1]).goal = Some(density());

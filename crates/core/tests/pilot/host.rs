@@ -225,7 +225,7 @@ impl Host {
             }
             if refusal == Some(Refusal::Ended) {
                 // It can no longer be set.
-                self.machine.ceilings.insert(key, Ceiling::Fixed(None));
+                self.machine.ceilings.insert(key, Ceiling::Fixed);
             }
         }
         let change = decision.change.unwrap();

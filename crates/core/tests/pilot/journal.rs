@@ -67,7 +67,7 @@ impl Machine {
 
     pub(crate) fn in_force(&self, vm: VmKey) -> u32 {
         let ceiling = self.ceilings.get(&vm).copied().unwrap_or_default();
-        ceiling.in_force(Some(self.param_ns)).unwrap()
+        ceiling.own().unwrap_or(self.param_ns)
     }
 
     /// The host's parameter as it would be without the pilot.
@@ -78,7 +78,7 @@ impl Machine {
     /// Ceiling that a VM would have without the pilot.
     pub(crate) fn without(&self, vm: VmKey) -> u32 {
         let first = self.at_first[&vm];
-        first.in_force(Some(self.param_without())).unwrap()
+        first.own().unwrap_or(self.param_without())
     }
 
     /// The journal's entry for a target, as the pilot reads the entry.
@@ -107,7 +107,7 @@ impl Machine {
         match scope {
             Scope::Vm(vm) => {
                 let before = self.ceilings.insert(vm, Ceiling::Own(ns)).unwrap();
-                assert!(before.is_settable(), "it cannot be set: {vm:?}");
+                assert!(before != Ceiling::Fixed, "it cannot be set: {vm:?}");
             }
             Scope::Host => self.param_ns = ns,
         }

@@ -248,7 +248,7 @@ impl Laws {
     pub(crate) fn is_known(machine: &Machine) {
         let own_of = |ceiling: &Ceiling| match ceiling {
             Ceiling::Own(ns) => Some(*ns),
-            Ceiling::Follows | Ceiling::Fixed(_) => None,
+            Ceiling::Follows | Ceiling::Fixed => None,
         };
         let own = machine.ceilings.iter();
         let own = own.filter_map(|(vm, ceiling)| {

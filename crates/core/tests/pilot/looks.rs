@@ -104,7 +104,7 @@ fn a_back_off_ends_with_the_load_of_most_halts() {
             is_new.then(|| Refusal::Failed("it is refused".to_owned()))
         };
         let loads = [[EACH_150_US].as_slice(), &[TICKING; 7]].concat();
-        let comes = |load: &Load| host.comes(*load, Ceiling::Fixed(None));
+        let comes = |load: &Load| host.comes(*load, Ceiling::Fixed);
         let vms: Vec<VmKey> = loads.iter().map(comes).collect();
         for phase in 0..100 {
             host.vm(vms[which]).load.halts_per_s =
@@ -152,8 +152,8 @@ fn a_trial_goes_on_where_the_look_that_it_waits_for_is_dropped() {
 #[test]
 fn a_period_holds_no_halts_of_an_earlier_look() {
     let mut host = Host::new();
-    host.comes(EACH_150_US, Ceiling::Fixed(None));
-    let ticks = host.comes(TICKING, Ceiling::Fixed(None));
+    host.comes(EACH_150_US, Ceiling::Fixed);
+    let ticks = host.comes(TICKING, Ceiling::Fixed);
     host.until(Event::Decided(Scope::Host, Kind::Try));
     host.vm(ticks).stands_still = true;
     host.until(Event::Decided(Scope::Host, Kind::Keep));

@@ -5,7 +5,6 @@ use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::evidence::{Answer, Choice, EXCERPT, Evidence, Measured, OfVm, Question};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Limits, Setup};
-use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::replay::Cost;
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::candidates::CEILINGS_NS;
@@ -34,7 +33,6 @@ pub(crate) fn setup(
         limits,
         memory,
         proofs: Errors::default(),
-        recording_ns_per_halt: 1_000.0,
         seed,
     }
 }
@@ -205,7 +203,6 @@ impl Evidence for Modelled {
                 ..question.in_force
             },
             gain: Interval::around(gain, 0.03),
-            poll_cpu_percent: poll(best),
             more_poll_cpu_percent: sign * (poll(best) - poll(in_force)),
             worst_ns_per_s: (worst - now).max(0.0),
         };
@@ -234,7 +231,6 @@ impl Evidence for Modelled {
         let theirs: f64 = chunks()
             .map(|chunk| chunk.load.per_s(other.halt_poll_ns) * wrong * seconds(chunk))
             .sum();
-        let figures = |ns: f64| Figures::default().with(Figure::Cost, Some(ns / halts));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -242,10 +238,10 @@ impl Evidence for Modelled {
         )]
         let whole = halts as u64;
         (halts >= 1.0).then(|| Measured {
-            figures: figures(cost_ns),
-            predicted: Some(figures(theirs)),
             halts: whole,
             cost_ns,
+            per_halt_ns: Some(cost_ns / halts),
+            predicted_per_halt_ns: Some(theirs / halts),
             span_ns: chunks().map(|chunk| chunk.span_ns).max().unwrap_or(0),
         })
     }

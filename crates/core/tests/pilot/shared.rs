@@ -17,8 +17,8 @@ fn it_is_set_for_a_vm_that_is_to_be_left_alone_where_that_is_allowed() {
         parameters: Parameters::Shared,
         ..acts()
     });
-    host.comes(EACH_150_US, Ceiling::Fixed(None));
-    let alone = host.comes(EACH_15_US, Ceiling::Fixed(None));
+    host.comes(EACH_150_US, Ceiling::Fixed);
+    let alone = host.comes(EACH_15_US, Ceiling::Fixed);
     host.vm(alone).goal = None;
     host.until(KEPT);
     assert_ne!(host.machine.param_ns, FOUND_NS);
@@ -27,7 +27,7 @@ fn it_is_set_for_a_vm_that_is_to_be_left_alone_where_that_is_allowed() {
 #[test]
 fn it_is_tried_once_most_of_the_halts_were_looked_at_twice() {
     let mut host = Host::new();
-    let comes = |_| host.comes(EACH_150_US, Ceiling::Fixed(None));
+    let comes = |_| host.comes(EACH_150_US, Ceiling::Fixed);
     let vms: Vec<_> = (0..10).map(comes).collect();
     host.until(Event::Decided(Scope::Host, Kind::Try));
     let looks = |vm| host.count(|event| event == Event::Look(vm));
@@ -39,11 +39,11 @@ fn it_is_tried_once_most_of_the_halts_were_looked_at_twice() {
 #[test]
 fn what_an_earlier_run_set_of_it_is_restored() {
     let mut host = Host::new();
-    let vm = host.comes(EACH_150_US, Ceiling::Fixed(None));
+    let vm = host.comes(EACH_150_US, Ceiling::Fixed);
     host.until(KEPT);
     host.goes(vm);
     host.restarts();
-    let alone = host.comes(EACH_15_US, Ceiling::Fixed(None));
+    let alone = host.comes(EACH_15_US, Ceiling::Fixed);
     host.vm(alone).goal = None;
     host.until(RESTORED);
     assert_eq!(host.machine.param_ns, FOUND_NS);
@@ -54,7 +54,7 @@ fn what_an_earlier_run_set_of_it_is_restored() {
 fn a_vm_that_followed_what_the_pilot_set_was_found_with_what_was_there_before() {
     let mut host = Host::new();
     for _ in 0..16 {
-        host.comes(EACH_150_US, Ceiling::Fixed(None));
+        host.comes(EACH_150_US, Ceiling::Fixed);
     }
     host.until(KEPT);
     assert!(host.machine.param_ns < 35_000, "{}", host.machine.param_ns);

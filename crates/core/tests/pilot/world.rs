@@ -117,7 +117,7 @@ impl World {
     fn comes(&mut self) {
         let ceiling = match () {
             () if self.one_in(4) => Ceiling::Own(50_000),
-            () if self.one_in(2) => Ceiling::Fixed(None),
+            () if self.one_in(2) => Ceiling::Fixed,
             () => Ceiling::Follows,
         };
         let load = Load::draw(&mut self.draw);
@@ -283,7 +283,7 @@ impl World {
         }
         match self.draw.below(20_000) {
             0 => self.goes(key),
-            1 if self.host.ceiling(key).is_settable() => self.is_set_by_human(Scope::Vm(key)),
+            1 if self.host.ceiling(key) != Ceiling::Fixed => self.is_set_by_human(Scope::Vm(key)),
             2..12 => {
                 let until = now + self.draw.below(20 * 60 * SECOND);
                 self.vms.get_mut(&key).unwrap().blind_until = until;
@@ -343,9 +343,8 @@ impl World {
             let counts = counts(&vm.load, ceiling_ns, noise, lies);
             (counted && !vm.stands_still).then_some(counts)
         });
-        let param = Some(self.host.machine.param_ns);
         let alone =
-            |vm: &VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
+            |vm: &VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.own().is_none();
         self.laws.limits = self.limits.clone();
         self.laws.read(&seen.host, seen.vms.iter().any(alone));
         self.laws.polled = law::polled(&seen.vms);

@@ -16,6 +16,9 @@ use crate::tune::advice::LEAST_GAIN;
 /// A setting rests on so many looks at least: one may have fallen on a moment.
 const LOOKS: usize = 2;
 
+/// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
+const RECORDING_NS: f64 = 1_000.0;
+
 /// A setting of several VMs rests on looks at VMs with so much of their halts; all are measured when it is tried. All of them
 /// would be awaited for ever where loads change.
 const MOST_HALTS: f64 = 0.9;
@@ -206,7 +209,7 @@ impl<E: Evidence> Pilot<E> {
             .fold(0.0, f64::max);
         let gains_ns = sure * answer.cost_per_halt_ns * answer.halts_per_s * remaining_ns / 1e9;
         let trial_ns = unit.trial_ns() as f64;
-        let price_ns = answer.halts_per_s * self.setup.recording_ns_per_halt * trial_ns / 1e9;
+        let price_ns = answer.halts_per_s * RECORDING_NS * trial_ns / 1e9;
         if gains_ns <= price_ns {
             return Err(format!(
                 "as long as this phase may last, another setting gains {:.1} ms of CPU at the least, and a trial takes \

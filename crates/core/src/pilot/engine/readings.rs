@@ -114,28 +114,24 @@ impl<E: Evidence> Pilot<E> {
         let mut is_needed = false;
         for vm in &self.seen.vms {
             let is_excluded = vm.goal.is_none() || vm.polls_itself;
-            if !is_excluded && vm.ceiling.follows(Some(knobs.halt_poll_ns)) {
+            let (own, may_be_set) = (vm.ceiling.own(), self.setup.limits.ceilings);
+            let is_settable = vm.ceiling != Ceiling::Fixed;
+            if !is_excluded && own.is_none() {
                 follow.push(vm.key);
-                is_needed |= !(vm.ceiling.is_settable() && self.setup.limits.ceilings);
+                is_needed |= !(is_settable && may_be_set);
             }
-            match vm.ceiling {
-                // Also of one that is excluded: an earlier run may have set it.
-                Ceiling::Follows | Ceiling::Own(_)
-                    if self.setup.limits.ceilings || vm.held.is_some() =>
-                {
-                    let now = vm.ceiling.in_force(Some(knobs.halt_poll_ns));
-                    places.push(Place {
-                        scope: Scope::Vm(vm.key),
-                        members: vec![vm.key],
-                        now: now.map_or(knobs, with),
-                        held: vm.held.map(|held| Held {
-                            before: with(held.before),
-                            ours: with(held.ours),
-                        }),
-                        is_excluded: is_excluded || !self.setup.limits.ceilings,
-                    });
-                }
-                _ => {}
+            // Also of one that is excluded: an earlier run may have set it.
+            if is_settable && (may_be_set || vm.held.is_some()) {
+                places.push(Place {
+                    scope: Scope::Vm(vm.key),
+                    members: vec![vm.key],
+                    now: own.map_or(knobs, with),
+                    held: vm.held.map(|held| Held {
+                        before: with(held.before),
+                        ours: with(held.ours),
+                    }),
+                    is_excluded: is_excluded || !may_be_set,
+                });
             }
         }
         // Where each VM can be given a ceiling, that is the smaller change. Where not, all that follow them change with them.

@@ -60,40 +60,22 @@ pub(super) fn placed<'a>(
     })
 }
 
-/// Recorded figures per second, and per halt.
+/// Recorded figures of the halts of all VMs together.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     vcpus: u64,
     latencies_ns: Vec<u64>,
-    per_s: PerSecond,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct PerSecond {
-    halts: f64,
-    cost_ns: f64,
-    latency_ns: f64,
-    gap_ns: f64,
-    halt_ns: f64,
-}
-
-impl PerSecond {
-    /// Adds a halt that happened `per_s` times a second.
-    fn add(&mut self, halt: &Halt, cost: &Cost, per_s: f64) {
-        let latency_ns = halt.wake_latency_ns.unwrap_or(0);
-        let poll_ns = halt.poll_ns.unwrap_or(0);
-        let milli = cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
-        self.halts += per_s;
-        self.cost_ns += milli as f64 / 1e3 * per_s;
-        self.latency_ns += latency_ns as f64 * per_s;
-        self.gap_ns += halt.halt_ns.saturating_sub(latency_ns) as f64 * per_s;
-        self.halt_ns += halt.halt_ns as f64 * per_s;
-    }
+    pub(super) halts_per_s: f64,
+    pub(super) cost_per_halt_ns: f64,
+    pub(super) latency_mean_ns: f64,
+    pub(super) gap_mean_ns: f64,
+    halt_mean_ns: f64,
 }
 
 impl Recorded {
     pub(super) fn of(vms: &[OfVm<'_, Stretch>], cost: &Cost) -> Self {
         let mut all = Self::default();
+        let mut sums = [0.0; 4];
         for of in vms {
             let cost = Cost {
                 latency_weight_milli: of.weight_milli,
@@ -104,34 +86,23 @@ impl Recorded {
             for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
                 all.latencies_ns
                     .extend(halt.wake_latency_ns.filter(|_| halt.waited));
-                all.per_s.add(halt, &cost, per_s);
+                let latency_ns = halt.wake_latency_ns.unwrap_or(0);
+                let poll_ns = halt.poll_ns.unwrap_or(0);
+                let milli = cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
+                let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
+                all.halts_per_s += per_s;
+                sums[0] += milli as f64 / 1e3 * per_s;
+                for (sum, ns) in sums[1..].iter_mut().zip([latency_ns, gap_ns, halt.halt_ns]) {
+                    *sum += ns as f64 * per_s;
+                }
             }
         }
-        all
-    }
-
-    pub(super) fn halts_per_s(&self) -> f64 {
-        self.per_s.halts
-    }
-
-    pub(super) fn cost_per_halt_ns(&self) -> f64 {
-        self.per_halt(self.per_s.cost_ns)
-    }
-
-    pub(super) fn latency_mean_ns(&self) -> f64 {
-        self.per_halt(self.per_s.latency_ns)
-    }
-
-    pub(super) fn gap_mean_ns(&self) -> f64 {
-        self.per_halt(self.per_s.gap_ns)
-    }
-
-    fn per_halt(&self, per_s: f64) -> f64 {
-        if self.per_s.halts > 0.0 {
-            per_s / self.per_s.halts
-        } else {
-            0.0
+        if all.halts_per_s > 0.0 {
+            let [cost_ns, latency_ns, gap_ns, halt_ns] = sums.map(|sum| sum / all.halts_per_s);
+            (all.cost_per_halt_ns, all.latency_mean_ns) = (cost_ns, latency_ns);
+            (all.gap_mean_ns, all.halt_mean_ns) = (gap_ns, halt_ns);
         }
+        all
     }
 
     /// The most that a ceiling can cost more than what was recorded, in a second: each halt polls for all of it and meets
@@ -143,13 +114,13 @@ impl Recorded {
         sorted.sort_unstable();
         let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
         let latency_ns = latency::TIMES * calibrated_ns.max(recorded_ns);
-        let most_polled_ns = (self.per_halt(self.per_s.halt_ns)).min(f64::from(to.halt_poll_ns));
+        let most_polled_ns = self.halt_mean_ns.min(f64::from(to.halt_poll_ns));
         let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
-        let more_ns = worst_ns - self.cost_per_halt_ns();
-        let later_ns = latency_ns as f64 - self.latency_mean_ns();
-        let of_each = self.per_s.halts / self.vcpus.max(1) as f64;
+        let more_ns = worst_ns - self.cost_per_halt_ns;
+        let later_ns = latency_ns as f64 - self.latency_mean_ns;
+        let of_each = self.halts_per_s / self.vcpus.max(1) as f64;
         let slower = 1.0 + of_each * later_ns.max(0.0) / 1e9;
-        (self.per_s.halts / slower * more_ns).max(0.0)
+        (self.halts_per_s / slower * more_ns).max(0.0)
     }
 }
 
@@ -163,12 +134,10 @@ mod test {
         Recorded {
             vcpus: 1,
             latencies_ns: vec![20_000, longest_ns, 20_000],
-            per_s: PerSecond {
-                halts: 14_000.0,
-                cost_ns: 14_000.0 * 50_000.0,
-                halt_ns: 14_000.0 * 50_000.0,
-                ..PerSecond::default()
-            },
+            halts_per_s: 14_000.0,
+            cost_per_halt_ns: 50_000.0,
+            halt_mean_ns: 50_000.0,
+            ..Recorded::default()
         }
     }
 
