@@ -1,13 +1,12 @@
-//! Guards against more polling, and against settings outside of the limits: before, in, and after a trial.
+//! Guards against more polling that no law on single decisions shows: of what polls together, and of what polls more
+//! under a lower ceiling. What a pilot does that only watches.
 
 use haltwise_core::pilot::Limits;
 use haltwise_core::pilot::decision::Kind;
-use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
+use haltwise_core::pilot::input::Ceiling;
 
-use super::host::{
-    EACH_15_US, EACH_150_US, Event, FOUND, FOUND_NS, FREE, Host, OFF, PRESSED, acts, decided,
-};
-use super::model::{Load, Modelled};
+use super::model::{EACH_15_US, EACH_150_US, Load, Modelled};
+use super::world::{FOUND, FOUND_NS, FREE, OFF, PRESSED, World, acts, decided};
 
 /// Best polled, for so much of a CPU.
 fn polls(percent: f64) -> Load {
@@ -17,164 +16,155 @@ fn polls(percent: f64) -> Load {
     }
 }
 
-#[test]
-fn a_kept_setting_that_polls_more_under_a_lower_ceiling_is_restored_under_cpu_pressure() {
-    // By what its trial was to change, and by a look.
-    for steps in [0, 60] {
-        let mut host = Host::with(Modelled {
-            is_inverted: true,
-            ..Modelled::right(1)
-        });
-        let vm = host.comes(EACH_150_US, FOUND);
-        host.until(decided(vm, Kind::Keep));
-        host.pass(steps);
-        assert_ne!(host.ceiling(vm), FOUND);
-        host.state.cpu_pressure = FREE;
-        host.pass(2);
-        assert!(!host.is_decided(Kind::Restore), "{:?}", host.events);
-        host.state.cpu_pressure = PRESSED;
-        host.pass(1);
-        assert!(host.is_decided(Kind::Restore), "{:?}", host.events);
-        assert_eq!(host.ceiling(vm), FOUND);
+fn up_to(percent: f64) -> Limits {
+    Limits {
+        max_poll_cpu_percent: Some(percent),
+        ..acts()
     }
 }
 
 #[test]
+fn a_kept_setting_that_polls_more_under_a_lower_ceiling_is_restored_under_cpu_pressure() {
+    // By what its trial was to change, and by a look.
+    for steps in [0, 60] {
+        let mut world = World::with(Modelled {
+            is_inverted: true,
+            ..Modelled::wrong_by(0.0, 1)
+        });
+        let vm = world.comes(EACH_150_US, FOUND);
+        world.until(decided(vm, Kind::Keep));
+        world.pass(steps);
+        assert_ne!(world.ceiling(vm), FOUND);
+        world.state.cpu_pressure = FREE;
+        world.pass(2);
+        assert_eq!(world.decisions(Kind::Restore), 0, "{:?}", world.events);
+        world.state.cpu_pressure = PRESSED;
+        world.pass(1);
+        assert_eq!(world.ceiling(vm), FOUND);
+    }
+}
+
+/// It is not set again, and what was found is not the pilot's.
+#[test]
 fn what_is_set_above_a_lowered_limit_is_restored() {
-    let mut host = Host::new();
-    let (kept, found) = (host.comes(EACH_15_US, OFF), host.comes(EACH_15_US, FOUND));
-    host.until(decided(kept, Kind::Keep));
-    let kept_ns = 40_000;
-    assert_eq!(host.ceiling(kept), Ceiling::Own(kept_ns));
-    host.limit(Limits {
-        max_ceiling_ns: kept_ns,
-        ..acts()
-    });
-    assert!(!host.is_decided(Kind::Restore), "{:?}", host.events);
-    let lower = Limits {
-        max_ceiling_ns: kept_ns - 1,
-        ..acts()
-    };
-    host.limit(lower);
-    assert_eq!(host.ceiling(kept), OFF);
-    host.pass(360);
-    // It is not set again, and what was found is not the pilot's.
-    assert_eq!(host.ceiling(kept), OFF);
-    assert_eq!(host.ceiling(found), FOUND);
+    let mut world = World::new();
+    let (kept, found) = (world.comes(EACH_15_US, OFF), world.comes(EACH_15_US, FOUND));
+    world.until(decided(kept, Kind::Keep));
+    assert_eq!(world.ceiling(kept), Ceiling::Own(40_000));
+    for (max_ceiling_ns, restored) in [(40_000, 0), (39_999, 1)] {
+        world.limit(Limits {
+            max_ceiling_ns,
+            ..acts()
+        });
+        assert_eq!(world.decisions(Kind::Restore), restored);
+    }
+    world.pass(360);
+    assert_eq!((world.ceiling(kept), world.ceiling(found)), (OFF, FOUND));
+}
+
+/// Lets two hours pass; gives what is polled then, which never reached the limit.
+fn polled_within(world: &mut World, limit: f64) -> f64 {
+    for _ in 0..720 {
+        world.pass(1);
+        let polled = world.polled_percent();
+        assert!(polled < limit, "{polled} {:?}", world.events);
+    }
+    world.polled_percent()
 }
 
 /// Where each is asked for itself, two of 40 % are within a limit of 50 %.
 #[test]
 fn what_polls_together_stays_within_the_limit() {
-    let mut host = Host::new();
-    host.limit(Limits {
-        max_poll_cpu_percent: Some(50.0),
-        ..acts()
-    });
-    for _ in 0..2 {
-        host.comes(polls(40.0), OFF);
+    let mut world = World::new();
+    world.limit(up_to(50.0));
+    for percent in [40.0, 40.0, 5.0] {
+        world.comes(polls(percent), OFF);
     }
-    host.comes(polls(5.0), OFF);
-    for _ in 0..720 {
-        host.pass(1);
-        let polled = host.polled_percent();
-        assert!(polled < 50.0, "{polled} {:?}", host.events);
-    }
-    let polled = host.polled_percent();
-    assert!((45.0..46.0).contains(&polled), "{polled} {:?}", host.events);
-    assert!(!host.is_decided(Kind::Restore), "{:?}", host.events);
+    let polled = polled_within(&mut world, 50.0);
+    assert!((45.0..46.0).contains(&polled), "{polled}");
+    assert_eq!(world.decisions(Kind::Restore), 0, "{:?}", world.events);
     // Where another takes less, there is room.
-    host.limit(Limits {
-        max_poll_cpu_percent: Some(100.0),
-        ..acts()
-    });
-    host.pass(720);
-    let polled = host.polled_percent();
-    assert!((85.0..86.0).contains(&polled), "{polled} {:?}", host.events);
+    world.limit(up_to(100.0));
+    let polled = polled_within(&mut world, 100.0);
+    assert!((85.0..86.0).contains(&polled), "{polled}");
 }
 
 /// Both were proven, and are set again without a trial.
 #[test]
 fn what_is_set_again_at_once_stays_within_the_limit_together() {
-    let mut host = Host::new();
-    let vms = [host.comes(polls(40.0), OFF), host.comes(polls(40.0), OFF)];
-    for vm in vms {
-        host.comes_to(vm, Kind::Keep);
+    let mut world = World::new();
+    let vms = [0, 1].map(|_| world.comes(polls(40.0), OFF));
+    for (load, kind) in [(polls(40.0), Kind::Keep), (EACH_150_US, Kind::Restore)] {
+        for vm in vms {
+            world.vm(vm).load = load;
+        }
+        for vm in vms {
+            world.comes_to(vm, kind);
+        }
     }
+    world.limit(up_to(50.0));
+    world.state.cpu_pressure = PRESSED;
+    world.pass(720);
     for vm in vms {
-        host.vm(vm).load = EACH_150_US;
+        world.vm(vm).load = polls(40.0);
     }
-    for vm in vms {
-        host.comes_to(vm, Kind::Restore);
-    }
-    host.limit(Limits {
-        max_poll_cpu_percent: Some(50.0),
-        ..acts()
-    });
-    host.state.cpu_pressure = PRESSED;
-    host.pass(720);
-    for vm in vms {
-        host.vm(vm).load = polls(40.0);
-    }
-    host.pass(60);
-    assert!(!host.is_decided(Kind::Again), "{:?}", host.events);
+    world.pass(60);
+    assert_eq!(world.decisions(Kind::Again), 0, "{:?}", world.events);
     // Both may be set by the same reading.
-    host.state.cpu_pressure = FREE;
-    for _ in 0..720 {
-        host.pass(1);
-        let polled = host.polled_percent();
-        assert!(polled < 50.0, "{polled} {:?}", host.events);
-    }
-    assert!(host.is_decided(Kind::Again), "{:?}", host.events);
-}
-
-#[test]
-fn while_a_figure_is_not_known_no_more_polling_is_begun() {
-    for (pressure, busy) in [(Pressure::NotYet, Some(2.0)), (FREE, None)] {
-        let mut host = Host::new();
-        (host.state.cpu_pressure, host.state.busy_cpus) = (pressure, busy);
-        host.comes(EACH_15_US, OFF);
-        let less = host.comes(EACH_150_US, FOUND);
-        host.until(decided(less, Kind::Keep));
-        host.pass(120);
-        let more = |event| matches!(event, Event::Decided(Scope::Vm(vm), _) if vm != less);
-        assert_eq!(host.count(more), 0, "{:?}", host.events);
-        // Less polling is, and what keeps from more is said.
-        let standing = host.pilot.standing();
-        let unknown = standing.guards.iter().find(|it| it.is_not_known()).unwrap();
-        assert!(unknown.why().contains("not known yet"), "{unknown:?}");
-        // A kernel without PSI never knows: free CPUs decide.
-        (host.state.cpu_pressure, host.state.busy_cpus) = (Pressure::NotThere, Some(2.0));
-        host.pass(120);
-        assert!(host.count(more) > 0, "{:?}", host.events);
-    }
+    world.state.cpu_pressure = FREE;
+    polled_within(&mut world, 50.0);
+    assert!(world.decisions(Kind::Again) > 0, "{:?}", world.events);
 }
 
 #[test]
 fn one_that_only_watches_says_what_it_would_set() {
-    let mut host = Host::new();
-    host.limit(Limits::default());
-    let vm = host.comes(EACH_150_US, FOUND);
-    host.until(decided(vm, Kind::WouldSet));
-    assert_eq!(host.ceiling(vm), FOUND);
-    let would_ns = host.pilot.standing().vms[0].would_set_ns;
+    let mut world = World::new();
+    world.limit(Limits::default());
+    let vm = world.comes(EACH_150_US, FOUND);
+    world.until(decided(vm, Kind::WouldSet));
+    assert_eq!(world.ceiling(vm), FOUND);
+    let would_ns = world.standing(vm).would_set_ns;
     assert!(would_ns.is_some_and(|ns| ns < FOUND_NS), "{would_ns:?}");
 }
 
 #[test]
 fn one_that_only_watches_restores_nothing_that_an_earlier_run_kept() {
-    let mut host = Host::new();
-    let vm = host.comes(EACH_15_US, OFF);
-    host.until(decided(vm, Kind::Keep));
-    let kept = host.ceiling(vm);
-    host.restarts_within(Limits::default());
-    host.state.cpu_pressure = PRESSED;
-    host.pass(30);
-    assert_eq!(host.ceiling(vm), kept);
-    let standing = host.pilot.standing();
-    assert!(standing.vms[0].why.contains("`haltwise undo` restores"));
+    let mut world = World::new();
+    let vm = world.comes(EACH_15_US, OFF);
+    world.until(decided(vm, Kind::Keep));
+    let kept = world.ceiling(vm);
+    world.disk = world.pilot.memory();
+    world.starts(Modelled::wrong_by(0.0, 2), Limits::default(), 2);
+    world.state.cpu_pressure = PRESSED;
+    // For so long a pilot that may act would have restored it.
+    world.pass(1);
+    assert_eq!(world.ceiling(vm), kept);
+    assert!(world.standing(vm).why.contains("`haltwise undo` restores"));
     // It restores once it may act.
-    host.limit(acts());
-    host.pass(1);
-    assert_eq!(host.ceiling(vm), OFF);
+    world.limit(acts());
+    world.pass(1);
+    assert_eq!(world.ceiling(vm), OFF);
+}
+
+/// A setting that was kept is in force, and saves, also where the pilot may no longer act.
+#[test]
+fn what_was_kept_goes_on_to_save_where_the_pilot_may_no_longer_act() {
+    let mut world = World::new();
+    let vm = world.comes(EACH_150_US, FOUND);
+    world.until(decided(vm, Kind::Keep));
+    world.pass(36);
+    let least = |world: &World| {
+        let of = world.standing(vm);
+        assert!(of.is_saved);
+        of.saved_ns.unwrap().low
+    };
+    let acting = least(&world);
+    world.limit(Limits::default());
+    let observing = least(&world);
+    assert!(
+        acting > 0.0 && (observing - acting).abs() < 1.0,
+        "{observing} {acting}"
+    );
+    world.pass(36);
+    assert!(least(&world) > observing);
 }

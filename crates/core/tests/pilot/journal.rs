@@ -3,200 +3,188 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Change, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Held, Scope};
 
-use super::host::FOUND_NS;
+use super::world::FOUND_NS;
 
+/// The journal's record of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Before; a VM that followed the host's parameter followed this.
-    pub(crate) before: u32,
+    /// Before; `None`: it was a VM that followed the host's parameter, and takes after an undo what that is then.
+    pub(crate) before: Option<u32>,
     pub(crate) ours: u32,
-    /// It is a VM that followed the host's parameter, and takes after an undo what that is then.
-    pub(crate) followed: bool,
 }
 
-/// The pilot has set 5 us in place of what was found.
-pub(crate) const SET: Entry = Entry {
-    before: FOUND_NS,
-    ours: 5_000,
-    followed: false,
-};
+/// A target, and its setting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// `None`: it follows the host's parameter.
+    pub(crate) own: Option<u32>,
+    pub(crate) is_settable: bool,
+    first: Option<u32>,
+    pub(crate) entry: Option<Entry>,
+    /// The value that another program has set.
+    pub(crate) theirs: Option<u32>,
+}
 
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
-    pub(crate) ceilings: BTreeMap<VmKey, Ceiling>,
-    pub(crate) param_ns: u32,
-    pub(crate) journal: BTreeMap<Scope, Entry>,
-    pub(crate) theirs: BTreeMap<Scope, u32>,
-    /// The ceiling that each VM came with.
-    pub(crate) at_first: BTreeMap<VmKey, Ceiling>,
-}
+pub(crate) struct Machine(BTreeMap<Scope, Place>);
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Self {
-            ceilings: BTreeMap::new(),
-            param_ns: FOUND_NS,
-            journal: BTreeMap::new(),
-            theirs: BTreeMap::new(),
-            at_first: BTreeMap::new(),
+        let mut machine = Self(BTreeMap::new());
+        machine.comes(Scope::Host, Ceiling::Own(FOUND_NS));
+        machine
+    }
+
+    pub(crate) fn comes(&mut self, scope: Scope, ceiling: Ceiling) {
+        let place = Place {
+            own: ceiling.own(),
+            is_settable: ceiling != Ceiling::Fixed,
+            first: ceiling.own(),
+            entry: None,
+            theirs: None,
+        };
+        self.0.insert(scope, place);
+    }
+
+    pub(crate) fn goes(&mut self, scope: Scope) {
+        self.0.remove(&scope);
+    }
+
+    pub(crate) fn of(&self, scope: Scope) -> &Place {
+        &self.0[&scope]
+    }
+
+    pub(crate) fn of_mut(&mut self, scope: Scope) -> &mut Place {
+        self.0.get_mut(&scope).unwrap()
+    }
+
+    pub(crate) fn param_ns(&self) -> u32 {
+        self.of(Scope::Host).own.unwrap()
+    }
+
+    pub(crate) fn in_force(&self, scope: Scope) -> u32 {
+        self.of(scope).own.unwrap_or_else(|| self.param_ns())
+    }
+
+    pub(crate) fn ceiling(&self, scope: Scope) -> Ceiling {
+        match self.of(scope) {
+            Place { own: Some(ns), .. } => Ceiling::Own(*ns),
+            place if place.is_settable => Ceiling::Follows,
+            _ => Ceiling::Fixed,
         }
     }
 
-    pub(crate) fn comes(&mut self, vm: VmKey, ceiling: Ceiling) {
-        self.ceilings.insert(vm, ceiling);
-        self.at_first.insert(vm, ceiling);
-    }
-
-    pub(crate) fn goes(&mut self, vm: VmKey) {
-        self.ceilings.remove(&vm);
-        self.journal.remove(&Scope::Vm(vm));
-        self.theirs.remove(&Scope::Vm(vm));
-    }
-
-    pub(crate) fn follows(&self, vm: VmKey) -> bool {
-        !matches!(self.ceilings.get(&vm), Some(Ceiling::Own(_)))
-    }
-
-    pub(crate) fn is_theirs(&self, vm: VmKey) -> bool {
-        self.theirs.contains_key(&Scope::Vm(vm))
-    }
-
-    pub(crate) fn in_force(&self, vm: VmKey) -> u32 {
-        let ceiling = self.ceilings.get(&vm).copied().unwrap_or_default();
-        ceiling.own().unwrap_or(self.param_ns)
-    }
-
-    /// The host's parameter as it would be without the pilot.
-    pub(crate) fn param_without(&self) -> u32 {
-        *self.theirs.get(&Scope::Host).unwrap_or(&FOUND_NS)
-    }
-
-    /// Ceiling that a VM would have without the pilot.
-    pub(crate) fn without(&self, vm: VmKey) -> u32 {
-        let first = self.at_first[&vm];
-        first.own().unwrap_or(self.param_without())
+    /// The setting that a target would have without the pilot.
+    pub(crate) fn without(&self, scope: Scope) -> u32 {
+        let param = self.of(Scope::Host).theirs.unwrap_or(FOUND_NS);
+        match scope {
+            Scope::Host => param,
+            Scope::Vm(_) => self.of(scope).first.unwrap_or(param),
+        }
     }
 
     /// The journal's entry for a target, as the pilot reads the entry.
     pub(crate) fn held(&self, scope: Scope) -> Option<Held<u32>> {
-        let entry = self.journal.get(&scope)?;
-        let param = self.journal.get(&Scope::Host);
-        let followed = param.map_or(self.param_ns, |param| param.before);
+        let entry = self.of(scope).entry?;
+        let param = self.of(Scope::Host).entry.and_then(|param| param.before);
+        let followed = || param.unwrap_or_else(|| self.param_ns());
         Some(Held {
-            before: if entry.followed {
-                followed
-            } else {
-                entry.before
-            },
+            before: entry.before.unwrap_or_else(followed),
             ours: entry.ours,
         })
     }
 
-    fn now(&self, scope: Scope) -> u32 {
-        match scope {
-            Scope::Vm(vm) => self.in_force(vm),
-            Scope::Host => self.param_ns,
-        }
-    }
-
-    fn write(&mut self, scope: Scope, ns: u32) {
-        match scope {
-            Scope::Vm(vm) => {
-                let before = self.ceilings.insert(vm, Ceiling::Own(ns)).unwrap();
-                assert!(before != Ceiling::Fixed, "it cannot be set: {vm:?}");
-            }
-            Scope::Host => self.param_ns = ns,
-        }
-    }
-
     pub(crate) fn is_set_by_human(&mut self, scope: Scope, ns: u32) {
-        let has_it = match scope {
-            Scope::Vm(vm) => self.ceilings[&vm] == Ceiling::Own(ns),
-            Scope::Host => self.param_ns == ns,
-        };
-        if !has_it {
-            self.write(scope, ns);
-            self.theirs.insert(scope, ns);
+        let place = self.of_mut(scope);
+        if place.own != Some(ns) {
+            (place.own, place.theirs) = (Some(ns), Some(ns));
         }
     }
 
-    /// `haltwise undo`, while the pilot runs: what was restored is the user's from then on.
-    pub(crate) fn is_undone_by_human(&mut self) {
-        let ours = |(scope, entry): (&Scope, &Entry)| {
-            let is_in_force = entry.ours == self.now(*scope);
-            is_in_force.then_some(*scope)
-        };
-        let restored: Vec<Scope> = self.journal.iter().filter_map(ours).collect();
-        self.undo();
-        for scope in restored {
-            self.theirs.insert(scope, self.now(scope));
-        }
-    }
-
-    /// Sets a target of ours, if it is what the decision rests on.
+    /// Sets a target, if its setting is what the decision rests on.
     pub(crate) fn set(&mut self, scope: Scope, change: &Change) -> Result<(), Refusal> {
         let (from, to) = (change.from.halt_poll_ns, change.to.halt_poll_ns);
-        let now = self.now(scope);
-        let ours = self.journal.get(&scope).map(|entry| entry.ours);
-        let is_theirs = ours.is_some_and(|ours| ours != now);
-        let follows = matches!(scope, Scope::Vm(vm) if self.follows(vm));
+        let now = self.in_force(scope);
+        let place = self.of_mut(scope);
+        assert!(place.is_settable, "it cannot be set: {scope:?}");
+        let ours = place.entry.map(|entry| entry.ours);
+        let follows = place.own.is_none();
         let is_made = change.is_unsure && [Some(to), ours].contains(&Some(now));
-        if is_theirs || (now != from && !is_made && !follows) {
+        if ours.is_some_and(|ours| ours != now) || (now != from && !is_made && !follows) {
             return Err(Refusal::Theirs);
         }
         if now != from && follows {
             return Err(Refusal::Moved);
         }
-        if change.is_unsure && now == to && !follows {
+        if change.is_unsure && place.own == Some(to) {
             return Ok(());
         }
-        let entry = self.journal.entry(scope).or_insert(Entry {
-            before: now,
-            ours: to,
-            followed: follows,
-        });
-        entry.ours = to;
-        if entry.ours == entry.before && !entry.followed {
-            self.journal.remove(&scope);
-        }
-        self.write(scope, to);
+        let before = place.entry.map_or(place.own, |entry| entry.before);
+        place.entry = (before != Some(to)).then_some(Entry { before, ours: to });
+        place.own = Some(to);
         Ok(())
     }
 
-    /// After an undo everything is as it was; what a human has set stays.
-    pub(crate) fn is_undone(&self) {
-        let mut undone = self.clone();
-        undone.undo();
-        for vm in undone.ceilings.keys().filter(|vm| !undone.is_theirs(**vm)) {
-            let (now, first) = (undone.in_force(*vm), undone.without(*vm));
-            assert_eq!(now, first, "undo restores what was there first: {vm:?}");
+    /// `haltwise undo`: restores what was there before, of what is still the pilot's. Gives what was restored.
+    pub(crate) fn undo(&mut self) -> Vec<Scope> {
+        let is_ours = |(scope, place): (&Scope, &Place)| {
+            let entry = place.entry?;
+            (entry.ours == self.in_force(*scope)).then_some(*scope)
+        };
+        let ours: Vec<Scope> = self.0.iter().filter_map(is_ours).collect();
+        // The host's first: VMs that followed it take what it is then.
+        for scope in ours.iter().rev() {
+            let param_ns = self.param_ns();
+            let place = self.of_mut(*scope);
+            let before = place.entry.and_then(|entry| entry.before);
+            place.own = Some(before.unwrap_or(param_ns));
         }
-        assert_eq!(undone.param_ns, undone.param_without(), "of the host, too");
+        for place in self.0.values_mut() {
+            place.entry = None;
+        }
+        ours
     }
 
-    pub(crate) fn undo(&mut self) {
-        let journal = std::mem::take(&mut self.journal);
-        // The host's last: what it is then is what VMs take that followed it.
-        let param = journal.get(&Scope::Host);
-        let restored = param.filter(|entry| entry.ours == self.param_ns);
-        let param_ns = restored.map_or(self.param_ns, |entry| entry.before);
-        for (scope, entry) in journal {
-            let is_here = match scope {
-                Scope::Vm(vm) => self.ceilings.contains_key(&vm),
-                Scope::Host => true,
-            };
-            if is_here && entry.ours == self.now(scope) {
-                let before = if entry.followed {
-                    param_ns
-                } else {
-                    entry.before
-                };
-                self.write(scope, before);
-            }
+    /// An undo while the pilot runs: what it restored is the user's from then on.
+    pub(crate) fn is_undone_by_human(&mut self) {
+        for scope in self.undo() {
+            let place = self.of_mut(scope);
+            place.theirs = place.own;
+        }
+    }
+
+    /// After an undo everything is as it was; what another program has set stays.
+    pub(crate) fn can_be_undone(&self) {
+        let mut undone = self.clone();
+        undone.undo();
+        let ours = undone.0.iter();
+        for (scope, _) in
+            ours.filter(|(scope, place)| **scope == Scope::Host || place.theirs.is_none())
+        {
+            let now = undone.in_force(*scope);
+            assert_eq!(
+                now,
+                undone.without(*scope),
+                "undo restores what was there first: {scope:?}"
+            );
+        }
+    }
+
+    /// Nothing is set that the journal does not know.
+    pub(crate) fn is_known(&self) {
+        for (scope, place) in self.0.iter().filter(|(_, place)| place.own.is_some()) {
+            let known = [
+                place.first,
+                place.theirs,
+                place.entry.map(|entry| entry.ours),
+            ];
+            assert!(
+                known.contains(&place.own),
+                "not in the journal: {scope:?} {place:?}"
+            );
         }
     }
 }

@@ -1,73 +1,40 @@
 //! Laws that must hold, whatever happens.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::explain::HABIT;
-use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Change, Decision, Kind};
-use haltwise_core::pilot::input::{Ceiling, HostSeen, Pressure, Scope, VmSeen};
+use haltwise_core::pilot::input::{Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::regret::MOST;
 use haltwise_core::pilot::{Limits, Parameters};
 
-use super::host::{FOUND_NS, SECOND};
 use super::journal::Machine;
-use super::world::SimVm;
+use super::world::{SECOND, Vm};
 
-/// Changes of one VM in an hour, at most: what the pilot allows itself, and what it restores on top.
+pub(crate) const HOUR: u64 = 3_600 * SECOND;
+
+/// Changes of one target in an hour, at most: what the pilot allows itself, and what it restores on top.
 const CHANGES: usize = 130;
 
-/// Settings of one VM that are settled in an hour: kept, gone back from, restored.
+/// Settings of one target that are settled in an hour: kept, gone back from, restored.
 const SETTLED: usize = 24;
 
-/// The same in a day while loads stay as they are. What did not last, or failed, is tried again after 180 s at the soonest (ten
-/// times as long as the shortest trial takes), then after twice that: nine times in a day, with two changes each. Three more are
-/// better settings that are kept one after the other.
+/// The same in a day while loads stay as they are. What did not last, or failed, is tried again after 180 s at the soonest
+/// (ten times as long as the shortest trial takes), then after twice that: nine times in a day, with two changes each. Three
+/// more are better settings that are kept one after the other.
 const SETTLED_IN_A_DAY: usize = 21;
 
-const HOUR: u64 = 3_600 * SECOND;
+/// Readings after which a setting is gone that a guard, or the configuration, forbids.
+const GONE: u32 = 2;
 
-/// Whether settings were settled at more of these times within so long than that; if so, when.
+/// Readings after which a target that is to be left alone has its setting again: it may be a trial's until then.
+const LEFT_ALONE: u32 = 7;
+
+/// Whether there are more of these times within so long than that; if so, when.
 fn too_often(times: &[u64], within: u64, most: usize) -> Option<u64> {
-    let each = times.iter().zip(times.iter().skip(most));
-    let mut each = each.filter(|(first, last)| *last - *first <= within);
-    each.next().map(|(_, last)| *last)
-}
-
-/// Polling of all these VMs, in CPUs, where counted.
-pub(crate) fn polled(vms: &[VmSeen]) -> Option<f64> {
-    let counts = |vm: &VmSeen| vm.counts.filter(|counts| counts.is_possible(vm.vcpus));
-    let each = vms.iter().map(|vm| Some(counts(vm)?.poll_ns as f64 / 10e9));
-    each.sum()
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    Nothing,
-    /// Other tasks want the CPUs, or it polls what it may.
-    Guard,
-    Unknown,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Laws {
-    host: HostSeen,
-    /// A VM follows the host's parameter that is to be left alone.
-    is_shared: bool,
-    /// Polling of all VMs by the last reading.
-    pub(crate) polled: Option<f64>,
-    /// Limits of the pilot; if the pilot may not act, the pilot only restores.
-    pub(crate) limits: Limits,
-    changes: BTreeMap<Scope, VecDeque<u64>>,
-    settled: BTreeMap<Scope, Vec<u64>>,
-    /// For how many readings something stays that has to go.
-    stays: BTreeMap<Scope, u32>,
-    left: BTreeMap<Scope, u64>,
-    pub(crate) counts: BTreeMap<Kind, u64>,
-    /// The largest loss of a VM that was there for an hour, as a share.
-    pub(crate) largest_loss: f64,
-    pub(crate) all: Costs,
-    /// VMs together for as long as they follow the host's parameter.
-    pub(crate) following: Costs,
+    let mut each = times.iter().zip(times.iter().skip(most));
+    let is_within = |(first, last): &(&u64, &u64)| **last - **first <= within;
+    each.find(is_within).map(|(_, last)| *last)
 }
 
 /// Costs of VMs, as they were and as they would have been under the settings found, in nanoseconds.
@@ -80,7 +47,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    pub(crate) fn add(&mut self, actual: f64, found: f64) {
+    fn add(&mut self, actual: f64, found: f64) {
         (self.actual, self.found) = (self.actual + actual, self.found + found);
     }
 
@@ -90,51 +57,68 @@ impl Costs {
     }
 
     /// Regret is within its bound, beside what the first minute of each phase may cost.
-    fn is_bounded(&self, of: &str) {
+    fn are_bounded(&self, of: &str) {
         let allowed = self.found * (1.0 + MOST) + self.unknown;
         let percent = 100.0 * self.loss();
         assert!(self.actual <= allowed, "{of} lost {percent:.1} %");
     }
 }
 
-fn within_an_hour(times: &mut VecDeque<u64>, now: u64) -> usize {
-    times.push_back(now);
-    while times.front().is_some_and(|at| now - at > HOUR) {
-        times.pop_front();
-    }
-    times.len()
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Nothing,
+    /// Other tasks want the CPUs, or the VMs poll what they may.
+    Guard,
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Laws {
+    /// The last reading.
+    pub(crate) seen: Seen,
+    pub(crate) limits: Limits,
+    changes: BTreeMap<Scope, Vec<u64>>,
+    settled: BTreeMap<Scope, Vec<u64>>,
+    /// For how many readings something stays that has to go, for either reason.
+    stays: BTreeMap<(Scope, u32), u32>,
+    left: BTreeSet<Scope>,
+    pub(crate) all: Costs,
+    /// The largest loss of a VM that was there for an hour, as a share.
+    pub(crate) largest_loss: f64,
+    /// VMs together for as long as they follow the host's parameter.
+    pub(crate) following: Costs,
 }
 
 impl Laws {
-    pub(crate) fn read(&mut self, host: &HostSeen, is_shared: bool) {
-        (self.host, self.is_shared) = (host.clone(), is_shared);
+    pub(crate) fn of(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
     }
 
-    /// No guard is broken, and settings of other programs are left alone.
-    pub(crate) fn decided(&mut self, decision: &Decision, machine: &Machine, now: u64) {
-        *self.counts.entry(decision.kind).or_default() += 1;
+    /// A pilot that may not act only restores; a setting of others, and one that cannot be written, is not changed.
+    pub(crate) fn decided(&mut self, decision: &Decision, machine: &Machine) {
+        let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         if let (Kind::Try, Some(change)) = (decision.kind, decision.change) {
             self.begins(decision, change);
         }
-        let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         if decision.kind == Kind::HandsOff {
-            let is_theirs = machine.theirs.contains_key(&decision.scope);
+            let is_theirs = machine.of(decision.scope).theirs.is_some();
             holds(is_theirs, "another program has set it");
-            self.left.insert(decision.scope, now);
-            return;
+            self.left.insert(decision.scope);
         }
         let Some(change) = decision.change.filter(|_| decision.is_made) else {
             return;
         };
-        let is_left = self.left.contains_key(&decision.scope);
-        holds(!is_left, "it is not theirs");
+        holds(!self.left.contains(&decision.scope), "it is not theirs");
         let restores = matches!(decision.kind, Kind::GoBack | Kind::Restore);
         holds(self.limits.may_act || restores, "it may act");
+        let is_writable = decision.scope != Scope::Host || self.seen.host.is_writable;
+        holds(is_writable, "it can be written");
         if matches!(decision.kind, Kind::On | Kind::Again) {
             self.begins(decision, change);
         }
-        let is_writable = decision.scope != Scope::Host || self.host.is_writable;
-        holds(is_writable, "it can be written");
     }
 
     /// Nothing is begun that a guard, or the configuration, keeps from.
@@ -142,13 +126,13 @@ impl Laws {
         let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         let parameters = self.limits.parameters;
         if decision.scope == Scope::Host {
-            let may_share = !self.is_shared || parameters == Parameters::Shared;
+            let may_share = parameters == Parameters::Shared || !self.is_shared();
             holds(may_share, "no VM follows it that is to be left alone");
             holds(parameters != Parameters::Never, "it may be set");
         }
         let [from_ns, to_ns] = [change.from, change.to].map(|knobs| knobs.halt_poll_ns);
         holds(to_ns <= self.limits.max_ceiling_ns, "within the limit");
-        holds(!self.host.sched_ext, "not under sched_ext");
+        holds(!self.seen.host.sched_ext, "not under sched_ext");
         let keeps = self.keeps();
         // A trial under way goes on while the value is not known.
         let goes_on = keeps == Keeps::Unknown && decision.kind == Kind::On;
@@ -156,26 +140,30 @@ impl Laws {
         holds(may_poll_more || to_ns <= from_ns, "no more polling");
     }
 
+    /// Whether a VM follows the host's parameter that is to be left alone.
+    fn is_shared(&self) -> bool {
+        let mut vms = self.seen.vms.iter();
+        vms.any(|vm| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.own().is_none())
+    }
+
     /// Guard against more polling, by the last reading.
     fn keeps(&self) -> Keeps {
-        let host = &self.host;
+        let host = &self.seen.host;
         let wanted = (f64::from(host.cpus) / 4.0).min(1.0);
         let free = host.busy_cpus.map(|busy| f64::from(host.cpus) - busy);
-        let pressure = match host.cpu_pressure {
+        let is_pressed = match host.cpu_pressure {
             Pressure::NotYet => None,
-            Pressure::NotThere => Some(0.0),
-            Pressure::Share(share) => Some(share),
+            Pressure::NotThere => Some(false),
+            Pressure::Share(share) => Some(share >= HABIT),
         };
-        let limit = self.limits.max_poll_cpu_percent;
-        let is_over = match limit {
+        let counts = |vm: &VmSeen| vm.counts.filter(|counts| counts.is_possible(vm.vcpus));
+        let polled = |vm: &VmSeen| Some(counts(vm)?.poll_ns as f64 / 10e9);
+        let polled: Option<f64> = self.seen.vms.iter().map(polled).sum();
+        let is_over = match self.limits.max_poll_cpu_percent {
             None => Some(false),
-            Some(limit) => self.polled.map(|polled| 100.0 * polled >= limit),
+            Some(limit) => polled.map(|polled| 100.0 * polled >= limit),
         };
-        let all = [
-            pressure.map(|it| it >= HABIT),
-            free.map(|it| it < wanted),
-            is_over,
-        ];
+        let all = [is_pressed, free.map(|free| free < wanted), is_over];
         match () {
             () if all.contains(&Some(true)) => Keeps::Guard,
             () if all.contains(&None) => Keeps::Unknown,
@@ -183,29 +171,52 @@ impl Laws {
         }
     }
 
-    /// A setting that polls more than the setting found is restored within two readings in which a guard forbids more
-    /// polling, and so is a ceiling above the limit. `now` is the ceiling in force; `None` if another process set it.
-    pub(crate) fn stays(&mut self, scope: Scope, now: Option<u32>, found: u32) {
+    /// A setting that has to go is restored within a few readings: of each target, and of VMs that are to be left alone.
+    pub(crate) fn after_a_reading(&mut self, vms: &[Vm], machine: &Machine) {
+        let is_shared = self.limits.parameters == Parameters::Shared;
+        let param_is_theirs = machine.of(Scope::Host).theirs.is_some();
+        for vm in vms {
+            let scope = Scope::Vm(vm.key);
+            let (place, now) = (machine.of(scope), machine.in_force(scope));
+            let is_changed = now != vm.found_ns;
+            let is_ours = place.own.is_some() && place.theirs.is_none();
+            self.stays(
+                scope,
+                GONE,
+                is_ours && self.has_to_go(scope, now, vm.found_ns),
+            );
+            let is_left = vm.polls_itself && is_ours;
+            let is_not_restored = !is_shared && !param_is_theirs && !vm.polls_itself;
+            let follows_ours = vm.goal.is_none() && place.own.is_none() && is_not_restored;
+            self.stays(scope, LEFT_ALONE, (is_left || follows_ours) && is_changed);
+        }
+        let found = machine.without(Scope::Host);
+        let has_to_go = self.has_to_go(Scope::Host, machine.param_ns(), found);
+        self.stays(Scope::Host, GONE, !param_is_theirs && has_to_go);
+    }
+
+    /// A setting that polls more than the setting found while a guard forbids more polling, or one outside of the limits.
+    fn has_to_go(&self, scope: Scope, now: u32, found: u32) -> bool {
         let limits = &self.limits;
         let is_never = scope == Scope::Host && limits.parameters == Parameters::Never;
-        let is_forbidden = |now: u32| {
-            let polls_more = now > found && self.keeps() == Keeps::Guard;
-            polls_more || (now != found && (is_never || now > limits.max_ceiling_ns))
-        };
-        let must_go = now.is_some_and(is_forbidden);
-        let stays = self.stays.entry(scope).or_default();
+        let polls_more = now > found && self.keeps() == Keeps::Guard;
+        polls_more || (now != found && (is_never || now > limits.max_ceiling_ns))
+    }
+
+    fn stays(&mut self, scope: Scope, most: u32, must_go: bool) {
+        let stays = self.stays.entry((scope, most)).or_default();
         *stays = if must_go { *stays + 1 } else { 0 };
+        let limits = &self.limits;
         assert!(
-            *stays < 2,
-            "{scope:?} has {now:?} in place of {found}, which has to go: {:?} {:?}",
-            self.host,
-            self.limits
+            *stays < most,
+            "{scope:?} has to go: {:?} {limits:?}",
+            self.seen
         );
     }
 
-    /// A change that could not be written has another two readings.
+    /// A change that could not be written has as many readings again.
     pub(crate) fn refused(&mut self, scope: Scope) {
-        self.stays.remove(&scope);
+        self.stays.retain(|(of, _), _| *of != scope);
     }
 
     /// The next life of the daemon has, too.
@@ -215,75 +226,64 @@ impl Laws {
 
     /// No target changes too often, and none is settled again and again.
     pub(crate) fn made(&mut self, decision: &Decision, now: u64) {
-        let changes = within_an_hour(self.changes.entry(decision.scope).or_default(), now);
-        assert!(
-            changes <= CHANGES,
-            "{changes} changes within an hour: {decision:?}"
-        );
+        let is_rare = |of: &mut BTreeMap<Scope, Vec<u64>>, most: usize| {
+            let times = of.entry(decision.scope).or_default();
+            times.push(now);
+            let last = times.len().saturating_sub(most + 1);
+            let often = too_often(&times[last..], HOUR, most);
+            assert_eq!(often, None, "more than {most} within an hour: {decision:?}");
+        };
+        is_rare(&mut self.changes, CHANGES);
         if !decision.kind.is_period() {
-            let settled = self.settled.entry(decision.scope).or_default();
-            settled.push(now);
-            let last = settled.len().saturating_sub(SETTLED + 1);
-            assert_eq!(
-                too_often(&settled[last..], HOUR, SETTLED),
-                None,
-                "settled too often within an hour: {decision:?}"
-            );
+            is_rare(&mut self.settled, SETTLED);
         }
     }
 
     /// While loads stay as they are no target is settled again and again either, however slowly.
     pub(crate) fn is_settled(&self) {
         for (scope, settled) in &self.settled {
-            assert_eq!(
-                too_often(settled, 24 * HOUR, SETTLED_IN_A_DAY),
-                None,
-                "settled too often within a day: {scope:?} {:?}",
-                settled.iter().map(|at| at / SECOND).collect::<Vec<_>>()
-            );
+            let often = too_often(settled, 24 * HOUR, SETTLED_IN_A_DAY);
+            assert_eq!(often, None, "settled too often within a day: {scope:?}");
         }
     }
 
-    /// Nothing is set that the journal does not know.
-    pub(crate) fn is_known(machine: &Machine) {
-        let own_of = |ceiling: &Ceiling| match ceiling {
-            Ceiling::Own(ns) => Some(*ns),
-            Ceiling::Follows | Ceiling::Fixed => None,
-        };
-        let own = machine.ceilings.iter();
-        let own = own.filter_map(|(vm, ceiling)| {
-            let first = machine.at_first.get(vm).and_then(own_of);
-            Some((Scope::Vm(*vm), own_of(ceiling)?, first))
-        });
-        let param = (Scope::Host, machine.param_ns, Some(FOUND_NS));
-        for (scope, now, first) in own.chain([param]) {
-            let entry = machine.journal.get(&scope);
-            let known = [
-                first,
-                machine.theirs.get(&scope).copied(),
-                entry.map(|entry| entry.ours),
-            ];
-            assert!(
-                known.contains(&Some(now)),
-                "{scope:?} has {now}, and the journal {entry:?}"
-            );
+    /// Adds what this time has cost, and would have cost without the pilot.
+    pub(crate) fn pass(&mut self, ns: u64, vms: &mut [Vm], machine: &Machine) {
+        let seconds = ns as f64 / 1e9;
+        for vm in vms {
+            let scope = Scope::Vm(vm.key);
+            let place = machine.of(scope);
+            if place.theirs.is_some() || vm.goal.is_none() {
+                continue;
+            }
+            if place.own.is_none() {
+                vm.found_ns = machine.without(Scope::Host);
+            }
+            let actual = seconds * vm.load.per_s(machine.in_force(scope));
+            let found = seconds * vm.load.per_s(vm.found_ns);
+            if place.own.is_some() {
+                vm.costs.add(actual, found);
+            } else if !vm.polls_itself {
+                // By themselves they may lose where others gain more.
+                self.following.add(actual, found);
+            }
+        }
+    }
+
+    /// A VM that was there for an hour has lost no more than allowed.
+    pub(crate) fn ended(&mut self, vm: &Vm, now: u64) {
+        let costs = &vm.costs;
+        self.all.add(costs.actual, costs.found);
+        if now - vm.came_ns >= HOUR && costs.found > 0.0 {
+            self.largest_loss = self.largest_loss.max(costs.loss());
+            costs.are_bounded(&format!("{:?}", vm.key));
         }
     }
 
     /// VMs that follow the host's parameter lose no more than that together.
     pub(crate) fn followed(&mut self) {
         self.all.add(self.following.actual, self.following.found);
-        self.following.is_bounded("VMs that follow the parameter");
-    }
-
-    /// A VM that was there for an hour has lost no more than that either.
-    pub(crate) fn ended(&mut self, vm: VmKey, of: &SimVm, now: u64) {
-        let costs = &of.costs;
-        self.all.add(costs.actual, costs.found);
-        if now - of.came_ns >= HOUR && costs.found > 0.0 {
-            self.largest_loss = self.largest_loss.max(costs.loss());
-            costs.is_bounded(&format!("{vm:?}"));
-        }
+        self.following.are_bounded("VMs that follow the parameter");
     }
 }
 

@@ -1,500 +1,455 @@
-//! Days of a fleet: phases, VMs that come and go, humans who write, clocks that step, readings that lie or stop, changes
-//! that fail, and a daemon that dies anywhere.
+//! A host with its VMs, the journal, and a pilot whose decisions are held to the laws. Nothing befalls it but what a
+//! test does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use haltwise_core::ids::VmKey;
-use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
-use haltwise_core::pilot::input::{Ceiling, Pressure, Scope, Seen, VmSeen};
+use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::kvm::{Arch, Rule, Version};
+use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
+use haltwise_core::pilot::errors::Errors;
+use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::{Limits, Parameters, Pilot};
+use haltwise_core::pilot::standing::OfVm;
+use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
 use haltwise_core::workload::SplitMix64;
 
-use super::host::{FOUND_NS, Host, SECOND, STEP, acts, counts};
-use super::law::{self, Costs, Laws};
-use super::model::{Load, Modelled, setup};
+use super::journal::Machine;
+use super::law::{Costs, Laws};
+use super::model::{Chunk, Load, Modelled, knobs};
 
-const HOUR: u64 = 3_600 * SECOND;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+pub(crate) const STEP: u64 = 10 * SECOND;
 
-/// Events that befall a VM, and the costs of the VM.
-#[derive(Debug)]
-pub(crate) struct SimVm {
-    phase_until: u64,
-    /// Its readings fail until then.
-    blind_until: u64,
-    /// Its guest polls by itself until then, and it has been left alone for so many steps of one life.
-    own_until: u64,
-    left_alone: u32,
+pub(crate) const FOUND_NS: u32 = 200_000;
+pub(crate) const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
+pub(crate) const OFF: Ceiling = Ceiling::Own(0);
+
+/// Others want the CPUs, and do not.
+pub(crate) const PRESSED: Pressure = Pressure::Share(0.2);
+pub(crate) const FREE: Pressure = Pressure::Share(0.19);
+
+pub(crate) fn acts() -> Limits {
+    Limits {
+        may_act: true,
+        ..Limits::default()
+    }
+}
+
+pub(crate) fn density() -> Goal {
+    Goal {
+        name: "density".to_owned(),
+        weight_milli: 0,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Event {
+    Look(VmKey),
+    Decided(Scope, Kind),
+}
+
+pub(crate) fn decided(vm: VmKey, kind: Kind) -> Event {
+    Event::Decided(Scope::Vm(vm), kind)
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    Made,
+    Refused(Refusal),
+    /// It is made, and that cannot be recorded.
+    MadeAndRefused(Refusal),
+    /// The daemon dies over it, before or after it is made.
+    Dies {
+        is_made: bool,
+    },
+}
+
+pub(crate) fn full() -> Answer {
+    Answer::Refused(Refusal::Failed("no space left on device".to_owned()))
+}
+
+pub(crate) struct Vm {
+    pub(crate) key: VmKey,
+    pub(crate) load: Load,
+    /// `None`: the pilot is to leave it alone.
+    pub(crate) goal: Option<Goal>,
+    pub(crate) polls_itself: bool,
+    /// Its VMM does not answer.
+    pub(crate) is_silent: bool,
+    /// None of its halts are counted or recorded.
+    pub(crate) stands_still: bool,
     pub(crate) came_ns: u64,
-    /// Steps of one life in a row in which this VM was to be left alone and the host's parameter was not restored.
-    not_restored: u32,
     /// The ceiling that counts as found: while it follows the parameter, what that would be without the pilot.
-    found_ns: u32,
+    pub(crate) found_ns: u32,
     /// While it has a ceiling of its own.
     pub(crate) costs: Costs,
 }
 
 pub(crate) struct World {
-    draw: SplitMix64,
-    host: Host,
-    vms: BTreeMap<VmKey, SimVm>,
-    pressure_until: u64,
-    sched_ext_until: u64,
-    /// Until when others keep most of the CPUs busy.
-    busy_until: u64,
-    /// The kernel accounts no CPU pressure.
-    has_no_psi: bool,
-    /// How busy the host is, is not known until then.
-    unknown_until: u64,
-    limits: Limits,
-    /// Nothing befalls it but what it is made for.
-    calm: Option<Calm>,
-    /// The daemon does not run.
-    is_dead: bool,
-    disk: Memory,
-    saved: u64,
+    pub(crate) now: u64,
+    /// The clock that the pilot is given.
+    pub(crate) clock: u64,
+    pub(crate) vms: Vec<Vm>,
+    came: u32,
+    pub(crate) machine: Machine,
+    /// The rest of what is read of the host.
+    pub(crate) state: HostSeen,
+    pub(crate) pilot: Pilot<Modelled>,
+    pub(crate) is_dead: bool,
+    /// The pilot's memory as it was saved last.
+    pub(crate) disk: Memory,
     pub(crate) laws: Laws,
-    pub(crate) lives: u64,
-    bias: f64,
+    /// Result of each change that is to be made.
+    pub(crate) answers: Box<dyn FnMut(&Decision) -> Answer>,
+    /// Varies counts and costs, where they vary.
+    pub(crate) noise: Option<SplitMix64>,
+    /// One reading of a thousand is not true.
+    pub(crate) lies: bool,
+    /// Looks hold as many halts as were wanted, not one.
+    pub(crate) is_full: bool,
+    /// CPU time that a look takes.
+    pub(crate) look_ns: u64,
+    /// Recording in progress, and the time at which the recording ends.
+    recording: Option<(Wanted, u64)>,
+    pub(crate) events: Vec<(u64, Event)>,
 }
 
-/// A world in which loads stay as they are, and no other program sets anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Calm {
-    /// Nothing else either.
-    Quiet,
-    /// Others want the CPUs for ten minutes out of twenty.
-    Pressed,
+fn pilot(evidence: Modelled, limits: Limits, memory: Memory, seed: u64) -> Pilot<Modelled> {
+    Pilot::new(Setup {
+        evidence,
+        rule: Rule::of(Version::new(6, 12), Arch::X86),
+        limits,
+        memory,
+        proofs: Errors::default(),
+        seed,
+    })
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, calm: Option<Calm>) -> Self {
-        let mut draw = SplitMix64(seed);
-        // Most replays are right within a tenth; some are no better than a guess.
-        let bias = [0.05, 0.1, 0.3, 1.5][draw_below(&mut draw, 4)];
-        let mut host = Host::new();
-        host.advance(HOUR);
-        host.state.is_writable = draw.below(2) == 0;
-        host.state.cpus = if seed.is_multiple_of(3) { 4 } else { 8 };
-        // Where it is dear, looks are seldom.
-        host.look_ns = [0, 30_000_000, 300_000_000][usize::try_from(seed % 3).unwrap()];
-        let mut world = Self {
-            draw,
-            host,
-            vms: BTreeMap::new(),
-            pressure_until: 0,
-            sched_ext_until: 0,
-            busy_until: 0,
-            has_no_psi: seed.is_multiple_of(5),
-            unknown_until: 0,
-            limits: Limits {
-                max_poll_cpu_percent: seed.is_multiple_of(4).then_some(50.0),
-                ..acts()
+    pub(crate) fn new() -> Self {
+        Self::with(Modelled::wrong_by(0.0, 1))
+    }
+
+    pub(crate) fn with(evidence: Modelled) -> Self {
+        Self {
+            now: 0,
+            clock: 0,
+            vms: Vec::new(),
+            came: 0,
+            machine: Machine::new(),
+            state: HostSeen {
+                is_writable: true,
+                cpus: 64,
+                busy_cpus: Some(2.0),
+                cpu_pressure: Pressure::Share(0.01),
+                ..HostSeen::default()
             },
-            calm,
-            is_dead: true,
+            pilot: pilot(evidence, acts(), Memory::default(), 1),
+            is_dead: false,
             disk: Memory::default(),
-            saved: 0,
-            laws: Laws::default(),
-            lives: 0,
-            bias,
-        };
-        for _ in 0..=world.draw.below(3) {
-            world.comes();
-        }
-        world
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.draw.below(n) == 0
-    }
-
-    /// Whether an event of chance one in `n` befalls the world; never in a calm world.
-    fn befalls_one_in(&mut self, n: u64) -> bool {
-        self.one_in(n) && self.calm.is_none()
-    }
-
-    fn comes(&mut self) {
-        let ceiling = match () {
-            () if self.one_in(4) => Ceiling::Own(50_000),
-            () if self.one_in(2) => Ceiling::Fixed,
-            () => Ceiling::Follows,
-        };
-        let load = Load::draw(&mut self.draw);
-        let key = self.host.comes(load, ceiling);
-        let now = self.host.now;
-        let vm = SimVm {
-            phase_until: now + self.phase(),
-            blind_until: 0,
-            own_until: 0,
-            left_alone: 0,
-            came_ns: now,
-            not_restored: 0,
-            found_ns: self.host.machine.without(key),
-            costs: Costs {
-                unknown: 60.0 * load.per_s(FOUND_NS),
-                ..Costs::default()
-            },
-        };
-        if self.one_in(20) {
-            self.host.vm(key).goal = None;
-        }
-        if self.host.machine.follows(key) {
-            self.laws.following.unknown += vm.costs.unknown;
-        }
-        self.vms.insert(key, vm);
-    }
-
-    /// How long a phase lasts: a minute to hours.
-    fn phase(&mut self) -> u64 {
-        let minutes = [1, 3, 10, 60, 600][draw_below(&mut self.draw, 5)];
-        minutes * 60 * SECOND / 2 + self.draw.below(minutes * 60 * SECOND)
-    }
-
-    /// Lets a day pass, and checks the laws.
-    pub(crate) fn day(&mut self) {
-        let end = self.host.now + 24 * HOUR;
-        while self.host.now < end {
-            self.live();
-            let until = self.host.next();
-            self.pass(until - self.host.now);
-            let draw = &mut self.draw;
-            let noise = || 1.0 + 0.03 * (draw.unit() + draw.unit() - 1.0);
-            if let Some(facts) = self.host.recorded(noise) {
-                self.take(|pilot, clock| pilot.facts(clock, facts));
-            }
-            if until.is_multiple_of(STEP) {
-                self.fate();
-                self.step();
-            }
+            laws: Laws::of(acts()),
+            answers: Box::new(|_| Answer::Made),
+            noise: None,
+            lies: false,
+            is_full: false,
+            look_ns: 0,
+            recording: None,
+            events: Vec::new(),
         }
     }
 
-    /// The daemon starts where it does not run.
-    fn live(&mut self) {
-        if !std::mem::take(&mut self.is_dead) {
-            return;
-        }
-        self.lives += 1;
-        self.host.state.own_cpu_ns = 0;
-        self.limits.may_act = true;
-        // Figures that are differences take two readings, and some take longer.
-        self.unknown_until = self.host.now + STEP + self.draw.below(60 * SECOND);
-        let evidence = Modelled::wrong_by(self.bias, self.draw.next_u64());
-        let (memory, limits) = (self.disk.clone(), self.limits.clone());
-        let setup = setup(evidence, memory, limits, self.draw.next_u64());
-        self.host.starts(Pilot::new(setup));
-        let seen = self.read(false);
-        self.take(|pilot, clock| pilot.step(clock, seen));
+    /// The pilot begins again with what it knew.
+    pub(crate) fn restarts(&mut self) {
+        self.disk = self.pilot.memory();
+        self.starts(Modelled::wrong_by(0.0, 2), acts(), 2);
     }
 
-    fn pass(&mut self, ns: u64) {
-        self.host.advance(self.host.now + ns);
-        let seconds = ns as f64 / 1e9;
-        let machine = &self.host.machine;
-        for of in &self.host.vms {
-            let vm = self.vms.get_mut(&of.key).unwrap();
-            if machine.is_theirs(of.key) || of.goal.is_none() {
-                continue;
-            }
-            let follows = machine.follows(of.key);
-            if follows {
-                vm.found_ns = machine.param_without();
-            }
-            let actual = seconds * of.load.per_s(machine.in_force(of.key));
-            let found = seconds * of.load.per_s(vm.found_ns);
-            if !follows {
-                vm.costs.add(actual, found);
-            } else if vm.own_until <= self.host.now {
-                // By themselves they may lose where others gain more.
-                self.laws.following.add(actual, found);
-            }
-        }
-        self.settle();
-    }
-
-    /// Lets the host's VMs have what befalls them now.
-    fn settle(&mut self) {
-        let now = self.host.now;
-        for of in &mut self.host.vms {
-            let vm = &self.vms[&of.key];
-            (of.stands_still, of.polls_itself) = (vm.blind_until > now, vm.own_until > now);
-        }
-    }
-
-    fn fate(&mut self) {
-        let now = self.host.now;
-        match self.calm {
-            Some(Calm::Quiet) => return,
-            Some(Calm::Pressed) => {
-                let minute = now / (60 * SECOND);
-                self.pressure_until = if minute % 20 < 10 { u64::MAX } else { 0 };
-                return;
-            }
-            None => {}
-        }
-        let keys: Vec<VmKey> = self.vms.keys().copied().collect();
-        for key in keys {
-            self.fate_of(key);
-        }
-        if self.vms.len() < 4 && self.one_in(8_000) {
-            self.comes();
-        }
-        if self.one_in(3_000) {
-            self.pressure_until = now + self.draw.below(HOUR);
-        }
-        if self.one_in(3_000) {
-            self.busy_until = now + self.draw.below(HOUR);
-        }
-        if self.one_in(3_000) {
-            self.unknown_until = now + self.draw.below(60 * SECOND);
-        }
-        if self.host.state.is_writable && self.one_in(100_000) {
-            self.is_set_by_human(Scope::Host);
-        }
-        if self.one_in(50_000) {
-            self.host.machine.is_undone_by_human();
-        }
-        if self.one_in(20_000) {
-            self.sched_ext_until = now + self.draw.below(HOUR);
-        }
-        match self.draw.below(8_000) {
-            0 => self.host.clock += self.draw.below(3 * HOUR),
-            1 => self.host.clock -= self.draw.below(20 * SECOND),
-            2 | 3 => self.dies(),
-            4..8 => self.reload(),
-            _ => {}
-        }
-        self.settle();
-    }
-
-    fn fate_of(&mut self, key: VmKey) {
-        let now = self.host.now;
-        if self.vms[&key].phase_until <= now {
-            let (load, length) = (Load::draw(&mut self.draw), self.phase());
-            self.host.vm(key).load = load;
-            let vm = self.vms.get_mut(&key).unwrap();
-            vm.phase_until = now + length;
-            let unknown = 60.0 * load.per_s(1_000_000).max(load.per_s(0));
-            vm.costs.unknown += unknown;
-            if self.host.machine.follows(key) {
-                self.laws.following.unknown += unknown;
-            }
-        }
-        match self.draw.below(20_000) {
-            0 => self.goes(key),
-            1 if self.host.ceiling(key) != Ceiling::Fixed => self.is_set_by_human(Scope::Vm(key)),
-            2..12 => {
-                let until = now + self.draw.below(20 * 60 * SECOND);
-                self.vms.get_mut(&key).unwrap().blind_until = until;
-            }
-            12..16 => {
-                let until = now + self.draw.below(HOUR);
-                self.vms.get_mut(&key).unwrap().own_until = until;
-            }
-            _ => {}
-        }
-    }
-
-    fn is_set_by_human(&mut self, scope: Scope) {
-        let theirs = 1_000 * u32::try_from(self.draw.below(300)).unwrap();
-        self.host.machine.is_set_by_human(scope, theirs);
-    }
-
-    /// A configuration that is read again forbids to act, or allows it again (the next life may), or has another limit.
-    fn reload(&mut self) {
-        let one_of = draw_below(&mut self.draw, 3);
-        let limits = &mut self.limits;
-        match self.draw.below(4) {
-            0 => limits.may_act = !limits.may_act,
-            1 => limits.max_ceiling_ns = [2_000_000, 200_000, 30_000][one_of],
-            2 => limits.max_poll_cpu_percent = [None, Some(20.0), Some(80.0)][one_of],
-            _ => {
-                let all = [Parameters::Unshared, Parameters::Never, Parameters::Shared];
-                limits.parameters = all[one_of];
-            }
-        }
-        let limits = limits.clone();
+    pub(crate) fn starts(&mut self, evidence: Modelled, limits: Limits, seed: u64) {
         self.laws.limits = limits.clone();
-        self.take(|pilot, _| pilot.limit(limits));
+        self.pilot = pilot(evidence, limits, self.disk.clone(), seed);
+        (self.recording, self.is_dead) = (None, false);
+        self.state.own_cpu_ns = 0;
     }
 
-    /// The daemon is killed; an undo after that finds everything as it was.
-    fn dies(&mut self) {
-        self.is_dead = true;
-        self.laws.dies();
-        self.host.machine.is_undone();
-    }
-
-    fn goes(&mut self, key: VmKey) {
-        let vm = self.vms.remove(&key).unwrap();
-        self.laws.ended(key, &vm, self.host.now);
-        self.host.goes(key);
-    }
-
-    fn read(&mut self, counted: bool) -> Seen {
-        let now = self.host.now;
-        (self.host.state.busy_cpus, self.host.state.cpu_pressure) = self.load();
-        self.host.state.sched_ext = now < self.sched_ext_until;
-        let (draw, is_calm) = (&mut self.draw, self.calm.is_some());
-        let seen = self.host.seen(counted, |vm, ceiling_ns| {
-            let lies = draw.below(1_000) == 0 && !is_calm;
-            let noise = 0.95 + 0.1 * draw.unit();
-            let counts = counts(&vm.load, ceiling_ns, noise, lies);
-            (counted && !vm.stands_still).then_some(counts)
+    pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> VmKey {
+        let pid = 100 + self.came;
+        self.came += 1;
+        let key = VmKey::first(Pid(pid), u64::from(pid));
+        self.machine.comes(Scope::Vm(key), ceiling);
+        self.vms.push(Vm {
+            key,
+            load,
+            goal: Some(Goal::default()),
+            polls_itself: false,
+            is_silent: false,
+            stands_still: false,
+            came_ns: self.now,
+            found_ns: self.machine.without(Scope::Vm(key)),
+            costs: Costs::default(),
         });
-        let alone =
-            |vm: &VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.own().is_none();
-        self.laws.limits = self.limits.clone();
-        self.laws.read(&seen.host, seen.vms.iter().any(alone));
-        self.laws.polled = law::polled(&seen.vms);
+        key
+    }
+
+    pub(crate) fn goes(&mut self, key: VmKey) {
+        let at = self.vms.iter().position(|vm| vm.key == key).unwrap();
+        let vm = self.vms.remove(at);
+        self.laws.ended(&vm, self.now);
+        self.machine.goes(Scope::Vm(key));
+    }
+
+    pub(crate) fn vm(&mut self, key: VmKey) -> &mut Vm {
+        self.vms.iter_mut().find(|vm| vm.key == key).unwrap()
+    }
+
+    pub(crate) fn ceiling(&self, key: VmKey) -> Ceiling {
+        self.machine.ceiling(Scope::Vm(key))
+    }
+
+    /// A number near 1, where anything varies.
+    fn about_one(&mut self, reach: f64) -> f64 {
+        let draw = self.noise.as_mut();
+        draw.map_or(1.0, |draw| 1.0 + reach * (2.0 * draw.unit() - 1.0))
+    }
+
+    fn seen(&mut self, counted: bool) -> Seen {
+        let count = self.vms.len();
+        let seen = |at: usize| {
+            let (times, vm) = (self.about_one(0.05), &self.vms[at]);
+            let (scope, key) = (Scope::Vm(vm.key), vm.key);
+            let mut counts = vm.load.counts(self.machine.in_force(scope), STEP, times);
+            if self.lies
+                && self
+                    .noise
+                    .as_mut()
+                    .is_some_and(|draw| draw.below(1_000) == 0)
+            {
+                counts.halts = u64::MAX / 2;
+            }
+            VmSeen {
+                key,
+                name: format!("vm-{}", key.pid),
+                vcpus: 1,
+                goal: vm.goal.clone(),
+                ceiling: self.machine.ceiling(scope),
+                held: self.machine.held(scope),
+                has_answered: !vm.is_silent,
+                polls_itself: vm.polls_itself,
+                counts: (counted && !vm.stands_still).then_some(counts),
+            }
+        };
+        let vms = (0..count).map(seen).collect();
+        let held = self.machine.held(Scope::Host).map(|held| Held {
+            before: knobs(held.before),
+            ours: knobs(held.ours),
+        });
+        let host = HostSeen {
+            knobs: Some(knobs(self.machine.param_ns())),
+            held,
+            ..self.state.clone()
+        };
+        let seen = Seen { host, vms, counted };
+        self.laws.seen = seen.clone();
         seen
     }
 
-    /// CPUs that are busy with what all VMs poll and with others, and how long tasks wait for one.
-    fn load(&self) -> (Option<f64>, Pressure) {
-        let now = self.host.now;
-        let most = f64::from(self.host.state.cpus);
-        let is_busy = now < self.busy_until;
-        let others = if is_busy { most - 0.5 } else { most / 4.0 };
-        let busy = (self.host.polled_percent() / 100.0 + others).min(most);
-        let pressure = match () {
-            () if self.has_no_psi => Pressure::NotThere,
-            () if now < self.unknown_until => Pressure::NotYet,
-            () if now < self.pressure_until => Pressure::Share(0.4),
-            () => Pressure::Share(0.01),
-        };
-        ((now >= self.unknown_until).then_some(busy), pressure)
+    /// The pilot reads what is there now.
+    pub(crate) fn reads(&mut self) {
+        self.reads_with(true);
     }
 
-    fn step(&mut self) {
+    pub(crate) fn reads_with(&mut self, counted: bool) {
         if self.is_dead {
             return;
         }
-        let seen = self.read(true);
-        self.take(|pilot, clock| pilot.step(clock, seen));
-        self.is_let_go();
+        let seen = self.seen(counted);
+        let decisions = self.pilot.step(self.clock, seen);
+        self.carry_out(decisions);
         if !self.is_dead {
-            self.is_held_back();
-        }
-        if self.host.now.saturating_sub(self.saved) >= 60 * SECOND {
-            self.save();
+            self.laws.after_a_reading(&self.vms, &self.machine);
         }
     }
 
-    /// Within a few steps of one life, the pilot restores the first ceiling of a VM that it is no longer to set, or the
-    /// host's parameter where a VM that is to be left alone follows it.
-    fn is_let_go(&mut self) {
-        let machine = &self.host.machine;
-        let is_param_theirs = machine.theirs.contains_key(&Scope::Host);
-        let is_shared = self.limits.parameters == Parameters::Shared;
-        for of in &self.host.vms {
-            let (key, vm) = (of.key, self.vms.get_mut(&of.key).unwrap());
-            let is_left = of.polls_itself && !self.is_dead;
-            vm.left_alone = if is_left { vm.left_alone + 1 } else { 0 };
-            let (follows, now) = (machine.follows(key), machine.in_force(key));
-            if vm.left_alone > 6 && !follows && !machine.is_theirs(key) {
-                assert_eq!(now, vm.found_ns, "{key:?} is not to be set");
-            }
-            let is_changed = of.goal.is_none() && !is_shared && follows && !is_param_theirs;
-            let is_changed = is_changed && now != vm.found_ns && !self.is_dead && !is_left;
-            vm.not_restored = if is_changed { vm.not_restored + 1 } else { 0 };
-            assert!(vm.not_restored <= 6, "{key:?} is to be left alone");
-        }
-    }
-
-    /// A setting that has to go is restored within two readings.
-    fn is_held_back(&mut self) {
-        let machine = &self.host.machine;
-        for (key, vm) in self.vms.iter().filter(|(key, _)| !machine.follows(**key)) {
-            let now = (!machine.is_theirs(*key)).then_some(machine.in_force(*key));
-            self.laws.stays(Scope::Vm(*key), now, vm.found_ns);
-        }
-        let is_theirs = machine.theirs.contains_key(&Scope::Host);
-        let now = (!is_theirs).then_some(machine.param_ns);
-        self.laws.stays(Scope::Host, now, machine.param_without());
-    }
-
-    fn save(&mut self) {
+    pub(crate) fn limit(&mut self, limits: Limits) {
+        self.laws.limits = limits.clone();
         if !self.is_dead {
-            (self.disk, self.saved) = (self.host.pilot.memory(), self.host.now);
+            let decisions = self.pilot.limit(limits);
+            self.carry_out(decisions);
         }
     }
 
-    /// Has the pilot decide, and does what it decided, as far as it lives.
-    fn take(&mut self, decide: impl FnOnce(&mut Pilot<Modelled>, u64) -> Vec<Decision>) {
-        if self.is_dead {
-            return;
-        }
-        let clock = self.host.clock;
-        let mut decisions = VecDeque::from(decide(&mut self.host.pilot, clock));
+    /// Makes the changes that were decided, one after the other, for as long as the daemon lives.
+    pub(crate) fn carry_out(&mut self, decisions: Vec<Decision>) {
+        let mut decisions = VecDeque::from(decisions);
         while let Some(decision) = decisions.pop_front() {
-            if !decision.kind.is_period() {
-                self.save();
+            let event = Event::Decided(decision.scope, decision.kind);
+            self.events.push((self.now, event));
+            self.save_with(&decision);
+            self.laws.decided(&decision, &self.machine);
+            if !decision.is_made {
+                continue;
             }
-            self.laws
-                .decided(&decision, &self.host.machine, self.host.now);
-            if decision.is_made {
-                let Some(made) = self.make(&decision) else {
-                    self.dies();
-                    return;
-                };
-                decisions.extend(self.host.pilot.made(clock, &decision, made));
-                if !decision.kind.is_period() {
-                    self.save();
-                }
-            }
+            let Some(made) = self.make(&decision) else {
+                return self.dies();
+            };
+            decisions.extend(self.pilot.made(self.clock, &decision, made));
+            self.save_with(&decision);
         }
-        Laws::is_known(&self.host.machine);
-        self.host.collect();
+        self.machine.is_known();
+        self.collect();
+    }
+
+    /// The daemon is killed; an undo after that finds everything as it was.
+    pub(crate) fn dies(&mut self) {
+        self.is_dead = true;
+        self.laws.dies();
+        self.machine.can_be_undone();
+    }
+
+    fn save_with(&mut self, decision: &Decision) {
+        if !decision.kind.is_period() {
+            self.disk = self.pilot.memory();
+        }
     }
 
     /// `None`: the daemon died over it.
     fn make(&mut self, decision: &Decision) -> Option<Result<(), Refusal>> {
-        if matches!(decision.scope, Scope::Vm(key) if !self.host.has(key)) {
+        let scope = decision.scope;
+        if matches!(scope, Scope::Vm(key) if self.vms.iter().all(|vm| vm.key != key)) {
             return Some(Err(Refusal::Ended));
         }
-        let full = || Refusal::Failed("no space left on device".to_owned());
-        if self.befalls_one_in(300) {
-            self.laws.refused(decision.scope);
-            return Some(Err(full()));
-        }
-        let dies = self.befalls_one_in(400);
-        if dies && self.one_in(2) {
+        let answer = (self.answers)(decision);
+        if answer == (Answer::Dies { is_made: false }) {
             return None;
         }
-        let change = decision.change.expect("what is made has a change");
-        if let Err(refusal) = self.host.machine.set(decision.scope, &change) {
+        if let Answer::Refused(refusal) = answer {
+            if refusal == Refusal::Ended {
+                // It can no longer be set.
+                self.machine.comes(scope, Ceiling::Fixed);
+            }
+            self.laws.refused(scope);
             return Some(Err(refusal));
         }
-        if dies {
-            return None;
+        let change = decision.change.expect("what is made has a change");
+        if let Err(refusal) = self.machine.set(scope, &change) {
+            return Some(Err(refusal));
         }
-        self.laws.made(decision, self.host.now);
-        // It is made, and that cannot be recorded.
-        if self.befalls_one_in(600) {
-            self.laws.refused(decision.scope);
-            return Some(Err(full()));
+        self.laws.made(decision, self.now);
+        match answer {
+            Answer::Dies { .. } => None,
+            Answer::MadeAndRefused(refusal) => {
+                self.laws.refused(scope);
+                Some(Err(refusal))
+            }
+            _ => Some(Ok(())),
         }
-        Some(Ok(()))
     }
 
-    /// The last word: a stop, then an undo, and everything is as it was.
-    pub(crate) fn end(&mut self) {
-        // A stop may be refused or die as any change may; what was tried is then undone by the next run.
-        self.take(|pilot, _| pilot.stop());
-        for (key, vm) in &self.vms {
-            self.laws.ended(*key, vm, self.host.now);
+    /// Begins to record what is wanted, unless that is being recorded.
+    fn collect(&mut self) {
+        let wanted = self.pilot.wanted();
+        if self.recording.as_ref().map(|(of, _)| of) != wanted {
+            let until = |of: &Wanted| self.now + of.skip_ns + of.length_ns;
+            self.recording = wanted.map(|of| (of.clone(), until(of)));
         }
-        self.laws.followed();
-        self.host.machine.is_undone();
     }
 
-    pub(crate) fn count(&self, kind: Kind) -> u64 {
-        self.laws.counts.get(&kind).copied().unwrap_or(0)
+    fn recorded(&mut self, wanted: &Wanted) -> Vec<(VmKey, Option<Chunk>)> {
+        let noise = self.about_one(0.03);
+        let chunk = |key: &VmKey| {
+            let vm = self
+                .vms
+                .iter()
+                .find(|vm| vm.key == *key && !vm.stands_still);
+            let chunk = vm.map(|vm| Chunk {
+                load: vm.load,
+                ceiling_ns: self.machine.in_force(Scope::Vm(*key)),
+                span_ns: wanted.length_ns,
+                noise,
+                halts: if self.is_full { wanted.most_halts } else { 1 },
+            });
+            (*key, chunk)
+        };
+        wanted.vms.iter().map(chunk).collect()
     }
-}
 
-fn draw_below(draw: &mut SplitMix64, n: u64) -> usize {
-    usize::try_from(draw.below(n)).unwrap()
+    /// Lets time pass until a recording or an interval is over; gives whether an interval is.
+    pub(crate) fn turn(&mut self) -> bool {
+        let step = (self.now / STEP + 1) * STEP;
+        let recording = self.recording.as_ref().filter(|_| !self.is_dead);
+        let until = recording.map_or(step, |(_, until)| step.min(*until));
+        let ns = until - self.now;
+        (self.now, self.clock) = (until, self.clock + ns);
+        self.laws.pass(ns, &mut self.vms, &self.machine);
+        let is_over = |(_, until): &mut (Wanted, u64)| *until == self.now;
+        if let Some((wanted, _)) = self.recording.take_if(is_over).filter(|_| !self.is_dead) {
+            self.state.own_cpu_ns += self.look_ns;
+            if wanted.skip_ns == 0 {
+                self.events.push((self.now, Event::Look(wanted.vms[0])));
+            }
+            let facts = self.recorded(&wanted);
+            let decisions = self.pilot.facts(self.clock, facts);
+            self.carry_out(decisions);
+        }
+        self.now.is_multiple_of(STEP)
+    }
+
+    pub(crate) fn pass(&mut self, steps: u64) {
+        let end = self.now + steps * STEP;
+        while self.now < end {
+            if self.turn() {
+                self.reads();
+            }
+        }
+    }
+
+    /// Lets time pass until this happens; gives when it did.
+    pub(crate) fn until(&mut self, event: Event) -> u64 {
+        let from = self.events.len();
+        for _ in 0..1_000 {
+            self.pass(1);
+            let since = &self.events[from..];
+            if let Some((at, _)) = since.iter().find(|(_, it)| *it == event) {
+                return *at;
+            }
+        }
+        panic!("{event:?} does not happen: {:?}", &self.events[from..]);
+    }
+
+    /// Lets time pass until that was decided of a VM, if it was not before.
+    pub(crate) fn comes_to(&mut self, vm: VmKey, kind: Kind) {
+        if !self.is_any(vm, &[kind]) {
+            self.until(decided(vm, kind));
+        }
+    }
+
+    pub(crate) fn count(&self, is_it: impl Fn(Event) -> bool) -> usize {
+        self.events
+            .iter()
+            .filter(|(_, event)| is_it(*event))
+            .count()
+    }
+
+    pub(crate) fn decisions(&self, kind: Kind) -> usize {
+        self.count(|event| matches!(event, Event::Decided(_, of) if of == kind))
+    }
+
+    /// Whether one of these kinds was decided of that VM.
+    pub(crate) fn is_any(&self, vm: VmKey, kinds: &[Kind]) -> bool {
+        self.count(|event| kinds.iter().any(|kind| event == decided(vm, *kind))) > 0
+    }
+
+    /// The pilot's report on a VM.
+    pub(crate) fn standing(&self, vm: VmKey) -> OfVm {
+        let mut vms = self.pilot.standing().vms.into_iter();
+        vms.find(|of| of.key == vm).unwrap()
+    }
+
+    /// Polling of all VMs, in % of a CPU.
+    pub(crate) fn polled_percent(&self) -> f64 {
+        let polled = |vm: &Vm| {
+            let in_force = self.machine.in_force(Scope::Vm(vm.key));
+            100.0 * vm.load.polled_cpus(in_force)
+        };
+        self.vms.iter().map(polled).sum()
+    }
 }
