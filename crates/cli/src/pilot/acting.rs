@@ -14,11 +14,6 @@ pub(crate) fn make(
     change: Change,
     take_over: bool,
 ) -> Result<(), Refusal> {
-    set(root, scope, change, take_over).map_err(|error| refusal(&error))
-}
-
-/// The lock is held from the look to the write, and the write looks once more.
-fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(), KnobError> {
     let mut request = Request {
         take_over,
         ..Request::default()
@@ -47,12 +42,16 @@ fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(),
             }
         }
     }
-    let mut writer = Writer::open(root, &knob::who())?;
-    let proposal = writer.propose_on(&request, &expected, change.is_unsure)?;
-    writer.apply(&proposal).map(drop)
+    // The lock is held from the look to the write, and the write looks once more.
+    let set = || {
+        let mut writer = Writer::open(root, &knob::who())?;
+        let proposal = writer.propose_on(&request, &expected, change.is_unsure)?;
+        writer.apply(&proposal)
+    };
+    set().map(drop).map_err(refusal)
 }
 
-fn refusal(error: &KnobError) -> Refusal {
+fn refusal(error: KnobError) -> Refusal {
     match error {
         KnobError::Theirs(_) | KnobError::Meanwhile { .. } | KnobError::Otherwise { .. } => {
             Refusal::Theirs

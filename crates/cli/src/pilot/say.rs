@@ -75,16 +75,14 @@ fn finite(of: Interval) -> Option<Interval> {
 }
 
 pub(crate) fn vm(of: &OfVm, uuid: Option<String>) -> PilotVm {
+    let goal = of.seen.goal.as_ref();
     let second = |ns: u64| of.counts.map(|counts| 100.0 * counts.per_s(ns) / 1e9);
     PilotVm {
-        vm: of.name.clone(),
+        vm: of.seen.name.clone(),
         uuid,
-        pid: of.key.pid.0,
-        vcpus: of.vcpus,
-        goal: of
-            .goal
-            .as_ref()
-            .map_or_else(|| "excluded".to_owned(), |goal| goal.name.clone()),
+        pid: of.seen.key.pid.0,
+        vcpus: of.seen.vcpus,
+        goal: goal.map_or("excluded", |goal| &goal.name).to_owned(),
         state: of.state.to_owned(),
         ceiling_ns: of.ceiling_ns.map(u64::from),
         found_ns: of.found_ns.map(u64::from),

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haltwise_core::stats::Interval;
+#[cfg(test)]
+use haltwise_document::Figure;
+use haltwise_document::Figures as _;
 use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
-#[cfg(test)]
-use haltwise_document::{Figure, Figures as _};
 use haltwise_host::clock;
 
 use crate::exporter::exposition::Exposition;
@@ -183,8 +184,10 @@ fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
         error_p90_share: status.errors.p90,
     };
     metrics.add(Kind::Gauge, PILOT, &none, &now);
-    for (kind, decisions) in by_kind(&status.decisions) {
-        let labels = none.and("kind", kind);
+    let decided = serde_json::to_value(status.decisions).unwrap_or_default();
+    for kind in PilotDecisions::FIGURES {
+        let labels = none.and("kind", kind.name);
+        let decisions = decided[kind.name].as_u64().unwrap_or(0);
         metrics.add(Kind::Counter, PILOT, &labels, &KindTotals { decisions });
     }
     for guard in &status.guards {
@@ -202,27 +205,6 @@ fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
         metrics.subject(|metrics| of_vm(metrics, vm, &labels));
         known.insert(labels);
     }
-}
-
-fn by_kind(decisions: &PilotDecisions) -> [(&'static str, u64); 7] {
-    let PilotDecisions {
-        would_set,
-        tried,
-        kept,
-        went_back,
-        restored,
-        hands_off,
-        failed,
-    } = *decisions;
-    [
-        ("would_set", would_set),
-        ("tried", tried),
-        ("kept", kept),
-        ("went_back", went_back),
-        ("restored", restored),
-        ("hands_off", hands_off),
-        ("failed", failed),
-    ]
 }
 
 fn of_vm(metrics: &mut Metrics, vm: &PilotVm, labels: &VmLabels) {

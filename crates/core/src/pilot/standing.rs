@@ -7,9 +7,8 @@ use super::decision::Kind;
 use super::engine::Pilot;
 use super::errors::Errors;
 use super::evidence::Evidence;
-use super::goals::Goal;
 use super::guards::Standing as GuardStanding;
-use super::input::{Counts, Scope};
+use super::input::{Counts, Scope, VmSeen};
 use super::member::Member;
 use super::regret::Regret;
 use super::unit::{State, Unit};
@@ -37,11 +36,8 @@ pub struct Standing {
 /// Where it stands with a VM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfVm {
-    pub key: VmKey,
-    pub name: String,
-    pub vcpus: u64,
-    /// Its goal; `None`: it is left alone.
-    pub goal: Option<Goal>,
+    /// The last reading of it.
+    pub seen: VmSeen,
     /// Target that is set for the VM.
     pub scope: Option<Scope>,
     pub state: &'static str,
@@ -148,10 +144,7 @@ impl<E: Evidence> Pilot<E> {
             None => ("not-settable", "its ceiling cannot be set".to_owned()),
         };
         Some(OfVm {
-            key: vm,
-            name: seen.name.clone(),
-            vcpus: seen.vcpus,
-            goal: seen.goal.clone(),
+            seen: seen.clone(),
             scope: unit.map(|unit| unit.scope),
             state,
             for_ns: unit.map_or(0, |unit| self.now_ns.saturating_sub(unit.since_ns)),

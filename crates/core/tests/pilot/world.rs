@@ -441,7 +441,7 @@ impl World {
     /// The pilot's report on a VM.
     pub(crate) fn standing(&self, vm: VmKey) -> OfVm {
         let mut vms = self.pilot.standing().vms.into_iter();
-        vms.find(|of| of.key == vm).unwrap()
+        vms.find(|of| of.seen.key == vm).unwrap()
     }
 
     /// Polling of all VMs, in % of a CPU.
