@@ -284,7 +284,10 @@ impl<E: Evidence> Pilot<E> {
         &self,
         unit: &Unit,
     ) -> impl Iterator<Item = &Member<E::Chunk>> + Clone {
-        unit.members.iter().filter_map(|vm| self.members.get(vm))
+        unit.place
+            .members
+            .iter()
+            .filter_map(|vm| self.members.get(vm))
     }
 
     /// Goes on with the caller's clock; gives by how much that went on.
@@ -317,11 +320,11 @@ impl<E: Evidence> Pilot<E> {
         if self.collecting.is_some() || !self.budget.allows(self.now_ns) {
             return;
         }
-        let units = || self.units.values().filter(|unit| !unit.is_excluded);
+        let units = || self.units.values().filter(|unit| !unit.place.is_excluded);
         let held: BTreeSet<VmKey> = (units().filter(|unit| unit.set.is_some()))
-            .flat_map(|unit| unit.members.iter().copied())
+            .flat_map(|unit| unit.place.members.iter().copied())
             .collect();
-        let all = units().flat_map(|unit| unit.members.iter().copied());
+        let all = units().flat_map(|unit| unit.place.members.iter().copied());
         let due = all.filter_map(|vm| {
             let is_held = held.contains(&vm);
             let due_ns = self.members.get(&vm)?.due_ns(is_held);
@@ -357,7 +360,7 @@ impl<E: Evidence> Pilot<E> {
     /// Total gain of the settings that were put in force, by replay of the settings found.
     fn gained_ns(&self) -> f64 {
         let units = self.units.values();
-        units.map(|unit| unit.regret.saved_ns().value).sum()
+        units.map(|unit| unit.known.regret.saved_ns().value).sum()
     }
 
     fn is_on_trial(&self) -> bool {
@@ -390,7 +393,7 @@ impl<E: Evidence> Pilot<E> {
         let others = self
             .members
             .iter()
-            .filter(|(vm, _)| !unit.members.contains(vm));
+            .filter(|(vm, _)| !unit.place.members.contains(vm));
         let counts = others.filter_map(|(_, member)| member.counts.as_ref());
         let polled: f64 = counts.map(|counts| 100.0 * counts.polled_cpus()).sum();
         let limit = self.setup.limits.max_poll_cpu_percent?;
@@ -415,8 +418,8 @@ impl<E: Evidence> Pilot<E> {
             }
         }
         let mut decisions = self.each(&[], |pilot, unit| {
-            let is_looked = unit.members.iter().any(|vm| looked.contains(vm));
-            if unit.is_excluded || !is_looked || !unit.looked() {
+            let is_looked = unit.place.members.iter().any(|vm| looked.contains(vm));
+            if unit.place.is_excluded || !is_looked || !unit.looked() {
                 return Vec::new();
             }
             pilot.weigh(unit);
@@ -459,14 +462,14 @@ impl<E: Evidence> Pilot<E> {
 
     fn restore(unit: &Unit, to: Knobs, why: impl Into<String>) -> Decision {
         Decision {
-            measured: unit.measured,
+            measured: unit.known.measured,
             ..Self::decision(unit, Kind::Restore, to, why)
         }
     }
 }
 
 fn facts_of<'a, C>(members: &'a BTreeMap<VmKey, Member<C>>, unit: &Unit) -> Vec<OfVm<'a, C>> {
-    let members = unit.members.iter().filter_map(|vm| members.get(vm));
+    let members = unit.place.members.iter().filter_map(|vm| members.get(vm));
     let members = members.filter(|member| !member.chunks.is_empty());
     // Each VM is there for as long as the others, so that none counts for more than it halts.
     let fewest = members.clone().map(|it| it.chunks.len()).min().unwrap_or(0);

@@ -24,23 +24,30 @@ pub struct OfTarget {
     pub set: Option<Knobs>,
     /// A trial was under way, or a setting was not restored yet: what was in force before.
     pub trial_from: Option<Knobs>,
-    /// Measured effect of the setting kept.
-    pub measured: Option<Interval>,
-    /// Loss and gain so far.
-    pub regret: Regret,
+    #[serde(flatten)]
+    pub known: Known,
     /// How long ago it was changed, within the last hour, in nanoseconds.
     pub changed_ago_ns: Vec<u64>,
     /// For how long nothing is tried.
     pub waits_ns: u64,
-    /// How often in a row a trial has failed.
-    pub failed: u32,
     /// Another program has set it since: it is left alone until asked again.
     pub hands_off: bool,
-    /// Settings proven in earlier phases.
-    pub proven: Vec<Proven>,
-    /// Weight of latency for each of its VMs, in thousandths of CPU: all of this state is by these weights.
+    /// Weight of latency for each of its VMs, in thousandths of CPU: what is known is by these weights.
     #[serde(default)]
     pub goals: Vec<(VmKey, u64)>,
+}
+
+/// Measurements of a target, which count for the goals of its VMs alone.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Known {
+    /// Measured effect of the setting kept.
+    pub measured: Option<Interval>,
+    /// Loss and gain so far.
+    pub regret: Regret,
+    /// How often in a row a trial has failed.
+    pub failed: u32,
+    /// Settings proven in earlier phases.
+    pub proven: Vec<Proven>,
 }
 
 /// A setting that was proven, and for which load.

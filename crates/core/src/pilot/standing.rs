@@ -92,7 +92,7 @@ impl<E: Evidence> Pilot<E> {
 
     fn units_of(&self, vm: VmKey) -> impl Iterator<Item = &Unit> {
         let units = self.units.values();
-        units.filter(move |unit| unit.members.contains(&vm))
+        units.filter(move |unit| unit.place.members.contains(&vm))
     }
 
     /// Whether the savings of a VM were made, and were not only possible. A setting that was set while the pilot
@@ -109,14 +109,14 @@ impl<E: Evidence> Pilot<E> {
             Regret::would_saved_ns
         };
         let units = self.units_of(vm);
-        let parts = units.map(|unit| self.part(unit, member, saved(&unit.regret)));
+        let parts = units.map(|unit| self.part(unit, member, saved(&unit.known.regret)));
         parts.reduce(Interval::add)
     }
 
     /// A VM's part of what a target saved, by its part of the halts, so that the parts add up to the whole.
     fn part(&self, unit: &Unit, member: &Member<E::Chunk>, saved: Interval) -> Interval {
         let part = match self.members_of(unit).map(Member::halts).sum::<u64>() {
-            0 => 1.0 / unit.members.len().max(1) as f64,
+            0 => 1.0 / unit.place.members.len().max(1) as f64,
             all => member.halts() as f64 / all as f64,
         };
         saved.map(|saved| saved * part)
@@ -128,7 +128,7 @@ impl<E: Evidence> Pilot<E> {
         let unit = self
             .units
             .values()
-            .find(|unit| !unit.is_excluded && unit.members.contains(&vm));
+            .find(|unit| !unit.place.is_excluded && unit.place.members.contains(&vm));
         let param = self.seen.host.knobs.map(|knobs| knobs.halt_poll_ns);
         let (state, why) = match unit {
             _ if member.is_blind() => ("no-data", "it can no longer be read".to_owned()),
@@ -159,10 +159,10 @@ impl<E: Evidence> Pilot<E> {
             predicted: unit.and_then(|unit| Some(-unit.predicted?)),
             measured: unit
                 .filter(|unit| matches!(unit.state, State::Kept))
-                .and_then(|unit| unit.measured),
+                .and_then(|unit| unit.known.measured),
             saved_ns: unit.and_then(|_| self.saved_ns(vm, member)),
             is_saved: self.is_saved(vm),
-            regret: unit.map(|unit| unit.regret.share()),
+            regret: unit.map(|unit| unit.known.regret.share()),
             counts: member.counts,
             has_been_looked_at: member.looked_ns.is_some(),
             latency_mean_ns: unit.and_then(|unit| Some(unit.answer.as_ref()?.latency_mean_ns)),

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::decision::{Change, Kind};
 use super::evidence::Answer;
 use super::input::{Held, Scope};
-use super::memory::{OfTarget, Proven};
-use super::regret::Regret;
+use super::memory::{Known, OfTarget};
 use super::trial::{self, MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -80,10 +79,24 @@ pub(super) struct Ended {
     pub(super) pressure: Option<f64>,
 }
 
+/// A target as the last reading that had it.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    pub(super) members: Vec<VmKey>,
+    /// The setting in force.
+    pub(super) now: Knobs,
+    /// The journal's record of it.
+    pub(super) held: Option<Held<Knobs>>,
+    /// It is not to be set: its VMs are left alone, or the configuration forbids it.
+    pub(super) is_excluded: bool,
+    /// The last reading had it.
+    pub(super) is_read: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Unit {
     pub(super) scope: Scope,
-    pub(super) members: Vec<VmKey>,
+    pub(super) place: Place,
     pub(super) found: Knobs,
     /// The setting that the pilot has set; `None`: none, or none any more.
     pub(super) set: Option<Knobs>,
@@ -92,24 +105,19 @@ pub(super) struct Unit {
     pub(super) why: String,
     pub(super) answer: Option<Answer>,
     pub(super) predicted: Option<Interval>,
-    pub(super) measured: Option<Interval>,
     pub(super) would: Option<Knobs>,
     /// By how much more is polled than under the setting found, in % of one CPU: by the last answer, and until there is one by
     /// what its trial was to change.
     pub(super) more_poll_percent: f64,
-    pub(super) regret: Regret,
-    pub(super) failed: u32,
+    pub(super) known: Known,
     pub(super) not_before_ns: u64,
     /// Why nothing is tried before then.
     pub(super) waits: String,
     /// A trial that ended since the last reading with counts.
     pub(super) ended: Option<Ended>,
-    pub(super) proven: Vec<Proven>,
     /// Last decision, periods of trials apart, and its time.
     pub(super) decided: Option<(Kind, u64)>,
     changes: VecDeque<u64>,
-    /// It is not to be set: its VMs are left alone, or the configuration forbids it.
-    pub(super) is_excluded: bool,
     /// Looks at its VMs that its answer does not rest on yet.
     looks: usize,
     /// Weight of latency for each of its VMs, as last read.
@@ -118,22 +126,17 @@ pub(super) struct Unit {
     /// A setting that is to be restored, until it is.
     pub(super) owed: Option<Knobs>,
     pub(super) failing: Failing,
-    /// The setting that the pilot has set, as the journal has it.
-    pub(super) recorded: Option<Knobs>,
-    /// The setting read last, and whether the last reading read it.
-    pub(super) now: Knobs,
-    pub(super) is_read: bool,
     /// It was a VM without a ceiling of its own when it was read last and nothing was set: what it would have followed without
     /// the pilot.
     pub(super) followed: Option<Knobs>,
 }
 
 impl Unit {
-    pub(super) fn new(scope: Scope, found: Knobs, now_ns: u64) -> Self {
+    pub(super) fn new(scope: Scope, place: Place, now_ns: u64) -> Self {
         Self {
             scope,
-            found,
-            now: found,
+            found: place.now,
+            place,
             since_ns: now_ns,
             why: "it has not been looked at yet".to_owned(),
             waits: "a trial of an earlier run has failed".to_owned(),
@@ -141,14 +144,10 @@ impl Unit {
         }
     }
 
-    /// As an earlier run left it, and as the journal has it; `now` is in force. Gives the setting to restore, where a
-    /// trial was under way, or where the reason for our setting is not known.
-    pub(super) fn adopt(
-        &mut self,
-        memory: Option<&OfTarget>,
-        held: Option<Held<Knobs>>,
-        now: Knobs,
-    ) -> Option<Knobs> {
+    /// As an earlier run left it, and as the journal has it. Gives the setting to restore, where a trial was under way, or
+    /// where the reason for our setting is not known.
+    pub(super) fn adopt(&mut self, memory: Option<OfTarget>) -> Option<Knobs> {
+        let Place { held, now, .. } = self.place;
         if let Some(held) = held {
             self.found = held.before;
         }
@@ -159,9 +158,8 @@ impl Unit {
             self.set = ours.filter(|_| is_ours);
             return is_ours.then_some(self.found);
         };
-        (self.found, self.regret, self.failed) = (of.found, of.regret, of.failed);
-        (self.measured, self.proven) = (of.measured, of.proven.clone());
-        self.goals = of.goals.iter().copied().collect();
+        (self.found, self.known) = (of.found, of.known);
+        self.goals = of.goals.into_iter().collect();
         let ago = of.changed_ago_ns.iter();
         self.changes = ago.map(|ago| self.since_ns.saturating_sub(*ago)).collect();
         if of.trial_from.is_some() {
@@ -183,7 +181,7 @@ impl Unit {
         self.set = (now != of.found).then_some(now);
         let to = match of.trial_from {
             Some(from) => from,
-            None if of.measured.is_some() && of.set == Some(now) => now,
+            None if self.known.measured.is_some() && of.set == Some(now) => now,
             None => of.found,
         };
         if to == now && self.set.is_some() {
@@ -196,7 +194,7 @@ impl Unit {
     /// One of its VMs has been looked at; gives whether it is to be weighed anew, which plays the halts of all its VMs.
     pub(super) fn looked(&mut self) -> bool {
         self.looks += 1;
-        let is_due = self.answer.is_none() || self.looks * OF_MEMBERS >= self.members.len();
+        let is_due = self.answer.is_none() || self.looks * OF_MEMBERS >= self.place.members.len();
         if is_due {
             self.looks = 0;
         }
@@ -215,13 +213,10 @@ impl Unit {
                 State::Trial(trial) => Some(trial.from),
                 _ => self.owed,
             },
-            measured: self.measured,
-            regret: self.regret,
+            known: self.known.clone(),
             changed_ago_ns: self.changes.iter().map(ago).filter(within).collect(),
             waits_ns: self.not_before_ns.saturating_sub(now_ns),
-            failed: self.failed,
             hands_off: matches!(self.state, State::HandsOff),
-            proven: self.proven.clone(),
             goals: self
                 .goals
                 .iter()
@@ -276,11 +271,13 @@ impl Unit {
         let lasted_ns = now_ns.saturating_sub(self.since_ns);
         if matches!(self.state, State::Kept) && lasted_ns >= LONGEST_NS {
             // Failures before that are long ago.
-            self.failed = 0;
+            self.known.failed = 0;
         }
-        let doubled = 1_u64.checked_shl(self.failed.min(32)).unwrap_or(u64::MAX);
+        let doubled = 1_u64
+            .checked_shl(self.known.failed.min(32))
+            .unwrap_or(u64::MAX);
         let ns = trial_ns.saturating_mul(BACK_OFF).saturating_mul(doubled);
-        self.failed = self.failed.saturating_add(1);
+        self.known.failed = self.known.failed.saturating_add(1);
         self.wait(ns.min(LONGEST_NS), why, now_ns);
     }
 
@@ -293,7 +290,7 @@ impl Unit {
 
     /// The trial that ended last says nothing of the setting: the next may begin as soon as after one that did not fail.
     pub(super) fn has_not_failed(&mut self, ended: &Ended, why: String, now_ns: u64) {
-        self.failed = self.failed.saturating_sub(u32::from(ended.failed));
+        self.known.failed = self.known.failed.saturating_sub(u32::from(ended.failed));
         let soon_ns = now_ns.saturating_add(ended.trial_ns);
         self.not_before_ns = self.not_before_ns.min(soon_ns);
         if matches!(self.state, State::BackOff) {
@@ -307,7 +304,7 @@ impl Unit {
     pub(super) fn take_goals(&mut self, of: impl Fn(&VmKey) -> Option<Option<u64>>) -> bool {
         let mut is_other = false;
         self.goals.retain(|vm, _| of(vm).is_some());
-        for vm in &self.members {
+        for vm in &self.place.members {
             let Some(weight) = of(vm).flatten() else {
                 continue;
             };
@@ -319,10 +316,9 @@ impl Unit {
 
     /// Measurements for another goal no longer count.
     pub(super) fn forget_measured(&mut self, now_ns: u64) {
-        (self.answer, self.measured, self.predicted) = (None, None, None);
-        (self.is_new, self.failed, self.not_before_ns) = (false, 0, now_ns);
-        (self.regret, self.would) = (Regret::default(), None);
-        self.proven.clear();
+        self.known = Known::default();
+        (self.answer, self.predicted, self.would) = (None, None, None);
+        (self.is_new, self.not_before_ns) = (false, now_ns);
     }
 
     /// Restoring has failed: it is tried again after a time that doubles each time.
@@ -342,7 +338,7 @@ impl Unit {
     pub(super) fn is_at(&mut self, knobs: Knobs) {
         let is_found = is_same(self.scope, knobs, self.found);
         self.set = (!is_found).then_some(knobs);
-        (self.now, self.owed) = (knobs, None);
+        (self.place.now, self.owed) = (knobs, None);
         self.failing = Failing::default();
         if matches!(self.state, State::BackOff | State::Watching) && !is_found {
             // A setting kept before the trial is still kept, also where an earlier run began that trial.
@@ -354,12 +350,13 @@ impl Unit {
     /// was made nevertheless: the setting to restore, the setting found, of which the journal has nothing, or the
     /// pilot's setting as the journal has it. In place of the last, the expected setting is to be restored.
     pub(super) fn was_made(&mut self) -> bool {
-        let is_now = |it: Knobs| is_same(self.scope, it, self.now);
+        let now = self.place.now;
+        let is_now = |it: Knobs| is_same(self.scope, it, now);
         if !self.failing.is_unsure {
             return false;
         }
         let is_restored = self.owed.is_some_and(is_now) || is_now(self.found);
-        if !is_restored && !self.recorded.is_some_and(is_now) {
+        if !is_restored && !self.place.held.is_some_and(|held| is_now(held.ours)) {
             return false;
         }
         if let Some(followed) = self.followed.take() {
@@ -367,10 +364,10 @@ impl Unit {
             self.found = followed;
         }
         if is_restored {
-            self.is_at(self.now);
+            self.is_at(now);
         } else {
             self.owed = self.owed.or(Some(self.in_force()));
-            self.set = Some(self.now);
+            self.set = Some(now);
         }
         self.answer = None;
         true
@@ -401,7 +398,6 @@ impl Unit {
 mod test {
     use super::*;
     use crate::ids::Pid;
-    use crate::kvm::{Arch, Version};
 
     fn answer() -> Answer {
         Answer {
@@ -419,13 +415,9 @@ mod test {
 
     /// How often a target of so many VMs is weighed in a hundred looks.
     fn weighed(members: u32) -> usize {
-        let mut unit = Unit::new(
-            Scope::Host,
-            Knobs::defaults(Version::new(6, 12), Arch::X86),
-            0,
-        );
+        let mut unit = Unit::new(Scope::Host, Place::default(), 0);
         let vm = |pid| VmKey::first(Pid(pid), 1);
-        unit.members = (0..members).map(vm).collect();
+        unit.place.members = (0..members).map(vm).collect();
         assert!(unit.looked(), "there is no answer yet");
         unit.answer = Some(answer());
         (0..100).filter(|_| unit.looked()).count()

@@ -31,7 +31,7 @@ impl<E: Evidence> Pilot<E> {
         }
         let decisions = self.watch(unit);
         let is_free = matches!(unit.state, State::Watching | State::Kept | State::BackOff);
-        let chooses = is_free && !unit.is_excluded && unit.owed.is_none() && unit.is_new;
+        let chooses = is_free && !unit.place.is_excluded && unit.owed.is_none() && unit.is_new;
         if decisions.is_empty() && chooses {
             return self.choose(unit);
         }
@@ -82,11 +82,7 @@ impl<E: Evidence> Pilot<E> {
         if let Some(why) = ours.find_map(|ours| self.forbids(unit.scope, ours)) {
             return Some(why);
         }
-        if unit
-            .members
-            .iter()
-            .any(|vm| self.members.get(vm).is_none_or(|it| it.blind >= BLIND))
-        {
+        if self.members_of(unit).any(|it| it.blind >= BLIND) {
             return Some("its VM can no longer be read".to_owned());
         }
         // Its periods under the setting before are under what was kept.
@@ -99,18 +95,14 @@ impl<E: Evidence> Pilot<E> {
         if let Some(why) = self.forbids(unit.scope, unit.set?) {
             return Some(why);
         }
-        let share = unit.regret.share();
+        let share = unit.known.regret.share();
         if share > MOST {
             return Some(format!(
                 "it has cost {:.1} % more than what was found, by replay of what was found",
                 share * 100.0
             ));
         }
-        if unit
-            .members
-            .iter()
-            .any(|vm| self.members.get(vm).is_some_and(Member::is_blind))
-        {
+        if self.members_of(unit).any(Member::is_blind) {
             return Some("its VM can no longer be read".to_owned());
         }
         if let Some(guard) = self.guard_ends(unit, unit.polls_more()) {
@@ -140,7 +132,7 @@ impl<E: Evidence> Pilot<E> {
     }
 
     fn give_up(&mut self, unit: &mut Unit, why: String) -> Vec<Decision> {
-        unit.measured = None;
+        unit.known.measured = None;
         unit.owed = Some(unit.found);
         unit.back_off(unit.trial_ns(), why.clone(), self.now_ns);
         // One that only watches says who restores.
@@ -274,7 +266,7 @@ impl<E: Evidence> Pilot<E> {
         }
         let period_ns = trial::length_ns(answer.halts_per_s) as f64;
         let worst_ns = choice.worst_ns_per_s * period_ns / 1e9;
-        let allowance_ns = unit.regret.allowance_ns();
+        let allowance_ns = unit.known.regret.allowance_ns();
         if worst_ns > allowance_ns {
             return Err(format!(
                 "a period under it can cost {:.1} ms of CPU more, and no more than {:.1} ms may be lost so far (3 % of \

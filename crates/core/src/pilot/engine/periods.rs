@@ -30,7 +30,7 @@ impl<E: Evidence> Pilot<E> {
         answer: &Answer,
         choice: Choice,
     ) -> Vec<Decision> {
-        let proven = unit.proven.iter().find(|it| it.is_for(load(answer)));
+        let proven = unit.known.proven.iter().find(|it| it.is_for(load(answer)));
         let proven = proven
             .filter(|it| is_same(unit.scope, it.knobs, choice.knobs))
             .copied();
@@ -64,7 +64,7 @@ impl<E: Evidence> Pilot<E> {
             self.seen.host.cpu_pressure.share(),
             seed,
         );
-        self.forget_trials(|vm| unit.members.contains(vm));
+        self.forget_trials(|vm| unit.place.members.contains(vm));
         unit.would = None;
         unit.become_(State::Trial(Box::new(trial)), why, self.now_ns);
         let mut decisions = vec![announced];
@@ -114,9 +114,9 @@ impl<E: Evidence> Pilot<E> {
         let Some(trial) = unit.trial() else {
             return;
         };
-        let most_halts = OF_PERIOD / unit.members.len().max(1);
-        let purpose = Purpose::Period(unit.scope);
-        self.want(purpose, unit.members.clone(), trial.parts_ns(), most_halts);
+        let most_halts = OF_PERIOD / unit.place.members.len().max(1);
+        let (purpose, vms) = (Purpose::Period(unit.scope), unit.place.members.clone());
+        self.want(purpose, vms, trial.parts_ns(), most_halts);
     }
 
     pub(super) fn take_period(
@@ -149,9 +149,10 @@ impl<E: Evidence> Pilot<E> {
             _ => found_ratio,
         };
         let off_by = if unit.set.is_some() { margin } else { 0.0 };
-        unit.regret.add(cost_ns, &Interval::exactly(ratio), off_by);
+        let ratio = Interval::exactly(ratio);
+        unit.known.regret.add(cost_ns, &ratio, off_by);
         let next = trial.take(&measured);
-        if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
+        if matches!(next, Next::Period) && unit.known.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();
             return self.go_back(unit, why, None, true);
         }
@@ -159,7 +160,7 @@ impl<E: Evidence> Pilot<E> {
             Next::Period => self.next_period(unit, is_on),
             Next::Changed => {
                 self.forget(unit);
-                self.forget_trials(|vm| unit.members.contains(vm));
+                self.forget_trials(|vm| unit.place.members.contains(vm));
                 let why = "the load of its VM has changed".to_owned();
                 self.go_back(unit, why, None, false)
             }
@@ -183,7 +184,9 @@ impl<E: Evidence> Pilot<E> {
             }
         }
         // A VM that did not halt has no stretch.
-        let of_unit = facts.iter().filter(|(vm, _)| unit.members.contains(vm));
+        let of_unit = facts
+            .iter()
+            .filter(|(vm, _)| unit.place.members.contains(vm));
         let recorded = of_unit.filter_map(|(vm, chunk)| {
             let chunk = chunk.as_ref()?;
             Some(self.members.get(vm)?.facts(vec![chunk]))
@@ -200,7 +203,7 @@ impl<E: Evidence> Pilot<E> {
         self.setup.memory.errors.extend(outcome.error);
         let to = trial.choice.knobs;
         let measured = outcome.measured;
-        unit.measured = Some(measured);
+        unit.known.measured = Some(measured);
         unit.more_poll_percent += trial.choice.more_poll_cpu_percent;
         if let Some(answer) = &mut unit.answer {
             Proven {
@@ -208,7 +211,7 @@ impl<E: Evidence> Pilot<E> {
                 knobs: to,
                 measured,
             }
-            .keep(&mut unit.proven);
+            .keep(&mut unit.known.proven);
             // Until the next look, what was measured holds.
             let ratio = |share: f64| (1.0 + share).max(0.01);
             answer.cost_per_halt_ns *= ratio(measured.value);
@@ -238,7 +241,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// The setting of one target has changed for good: what trials of others showed rests on what it did before.
     fn forget_trials_of_others(&mut self, changed: &Unit) {
-        self.forget_trials(|vm| !changed.members.contains(vm));
+        self.forget_trials(|vm| !changed.place.members.contains(vm));
     }
 
     /// Forgets the results of trials of these VMs.
@@ -250,7 +253,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Forgets the facts of a target's VMs: they were recorded under another setting than the one in force.
     pub(super) fn forget(&mut self, unit: &Unit) {
-        for vm in &unit.members {
+        for vm in &unit.place.members {
             if let Some(member) = self.members.get_mut(vm) {
                 member.chunks.clear();
                 member.looked_ns = None;
@@ -337,16 +340,16 @@ impl<E: Evidence> Pilot<E> {
         unit.is_at(change.to);
         self.changed_ns = now_ns;
         unit.changed(now_ns);
-        for vm in &unit.members {
+        for vm in &unit.place.members {
             if let Some(member) = self.members.get_mut(vm) {
                 member.view.relearn();
             }
         }
-        self.drop_look_at(&unit.members);
+        self.drop_look_at(&unit.place.members);
         match decision.kind {
             Kind::On | Kind::Off => self.want_period(unit),
             Kind::Again => {
-                unit.measured = decision.measured;
+                unit.known.measured = decision.measured;
                 unit.become_(State::Kept, decision.why.clone(), now_ns);
                 self.forget_trials_of_others(unit);
             }

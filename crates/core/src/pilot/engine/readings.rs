@@ -9,30 +9,22 @@ use super::super::guards;
 use super::super::input::{Ceiling, Counts, Held, Scope};
 use super::super::member::Member;
 use super::super::memory::OfTarget;
-use super::super::unit::{State, Unit, is_same};
+use super::super::unit::{Place, State, Unit, is_same};
 use super::super::view::Compared;
 use super::{Pilot, Purpose, Setup};
 use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 
-struct Place {
-    scope: Scope,
-    members: Vec<VmKey>,
-    now: Knobs,
-    held: Option<Held<Knobs>>,
-    is_excluded: bool,
-}
-
 /// Whether the setting in force is neither the pilot's nor the one that the pilot found.
-fn is_unknown(place: &Place, memory: Option<&OfTarget>) -> bool {
+fn is_unknown(scope: Scope, place: &Place, memory: Option<&OfTarget>) -> bool {
     let held = place.held.iter().flat_map(|held| [held.ours, held.before]);
     let kept = memory.into_iter().flat_map(|of| {
         let set = of.set.into_iter().chain(of.trial_from);
         set.chain([of.found])
     });
     let mut known = held.chain(kept);
-    !known.any(|known| is_same(place.scope, known, place.now))
+    !known.any(|known| is_same(scope, known, place.now))
 }
 
 impl<E: Evidence> Pilot<E> {
@@ -88,16 +80,16 @@ impl<E: Evidence> Pilot<E> {
         for unit in self
             .units
             .values_mut()
-            .filter(|unit| unit.members.contains(&vm))
+            .filter(|unit| unit.place.members.contains(&vm))
         {
             unit.is_new = false;
-            let all: u64 = unit.members.iter().map(halts).sum();
-            let is_most = unit.members.len() == 1 || 2 * halts(&vm) > all;
+            let all: u64 = unit.place.members.iter().map(halts).sum();
+            let is_most = unit.place.members.len() == 1 || 2 * halts(&vm) > all;
             if compared != Compared::Phase || !is_most || of_host {
                 continue;
             }
             // The failures happened under another load.
-            unit.failed = 0;
+            unit.known.failed = 0;
             if matches!(unit.state, State::BackOff) && unit.set.is_none() {
                 unit.not_before_ns = self.now_ns;
             }
@@ -105,7 +97,7 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// The targets that there are, each with its VMs.
-    fn places(&self, knobs: Knobs) -> Vec<Place> {
+    fn places(&self, knobs: Knobs) -> Vec<(Scope, Place)> {
         let with = |halt_poll_ns| Knobs {
             halt_poll_ns,
             ..knobs
@@ -122,8 +114,7 @@ impl<E: Evidence> Pilot<E> {
             }
             // Also of one that is excluded: an earlier run may have set it.
             if is_settable && (may_be_set || vm.held.is_some()) {
-                places.push(Place {
-                    scope: Scope::Vm(vm.key),
+                let place = Place {
                     members: vec![vm.key],
                     now: own.map_or(knobs, with),
                     held: vm.held.map(|held| Held {
@@ -131,27 +122,30 @@ impl<E: Evidence> Pilot<E> {
                         ours: with(held.ours),
                     }),
                     is_excluded: is_excluded || !may_be_set,
-                });
+                    is_read: true,
+                };
+                places.push((Scope::Vm(vm.key), place));
             }
         }
         // Where each VM can be given a ceiling, that is the smaller change. Where not, all that follow them change with them.
         let is_excluded = self.setup.limits.parameters == Parameters::Never || !is_needed;
         // Also where they are not to be set: an earlier run may have set them.
         if !is_excluded || self.seen.host.held.is_some() {
-            places.push(Place {
-                scope: Scope::Host,
+            let place = Place {
                 members: follow,
                 now: knobs,
                 held: self.seen.host.held,
                 is_excluded,
-            });
+                is_read: true,
+            };
+            places.push((Scope::Host, place));
         }
         places
     }
 
     fn place(&mut self) {
         for unit in self.units.values_mut() {
-            unit.is_read = false;
+            unit.place.is_read = false;
         }
         let Some(knobs) = self.seen.host.knobs else {
             // The setting in force is not known.
@@ -167,39 +161,36 @@ impl<E: Evidence> Pilot<E> {
         self.setup.memory.targets.retain(|of| is_here(&of.scope));
         self.units.retain(|scope, unit| {
             // Where it has a place, that says so.
-            unit.is_excluded = true;
+            unit.place.is_excluded = true;
             is_here(scope)
         });
         let units = &self.units;
         self.collecting.take_if(
             |(purpose, _)| matches!(purpose, Purpose::Period(scope) if !units.contains_key(scope)),
         );
-        for place in places {
-            let (scope, now_ns) = (place.scope, self.now_ns);
+        for (scope, place) in places {
+            if let Some(unit) = self.units.get_mut(&scope) {
+                unit.place = place;
+                continue;
+            }
             let earlier = &mut self.setup.memory.targets;
-            let unit = self.units.entry(scope).or_insert_with(|| {
-                let memory = earlier.extract_if(.., |of| of.scope == scope).next();
-                let memory = memory.as_ref();
-                let mut unit = Unit::new(scope, place.now, now_ns);
-                if !(self.takes_over && is_unknown(&place, memory)) {
-                    unit.owed = unit.adopt(memory, place.held, place.now);
-                    if unit.owed.is_some() {
-                        "an earlier run tried it, and did not keep it".clone_into(&mut unit.why);
-                    }
-                }
-                unit
-            });
-            unit.members = place.members;
-            (unit.now, unit.is_read) = (place.now, true);
-            unit.recorded = place.held.map(|held| held.ours);
-            unit.is_excluded = place.is_excluded;
+            let memory = earlier.extract_if(.., |of| of.scope == scope).next();
+            let is_adopted = !(self.takes_over && is_unknown(scope, &place, memory.as_ref()));
+            let mut unit = Unit::new(scope, place, self.now_ns);
+            if is_adopted {
+                unit.owed = unit.adopt(memory);
+            }
+            if unit.owed.is_some() {
+                "an earlier run tried it, and did not keep it".clone_into(&mut unit.why);
+            }
+            self.units.insert(scope, unit);
         }
     }
 
     /// Restores what was set of a target that the pilot is no longer to set. The host's parameters stay when the last VM
     /// that follows them has gone; a trial of them ends.
     fn let_go(&mut self, unit: &mut Unit) -> Vec<Decision> {
-        if !unit.is_excluded {
+        if !unit.place.is_excluded {
             return Vec::new();
         }
         let why = "the pilot is no longer to set it";
@@ -238,40 +229,40 @@ impl<E: Evidence> Pilot<E> {
         }
         if follows && unit.set.is_none() {
             // It has none of its own, and takes what the host's parameter is; what the pilot found is what that was.
-            unit.found = unit.now;
+            unit.found = unit.place.now;
             let host = &self.seen.host;
             let held = host.held.filter(|held| Some(held.ours) == host.knobs);
-            unit.followed = Some(held.map_or(unit.now, |held| held.before));
+            unit.followed = Some(held.map_or(unit.place.now, |held| held.before));
             return None;
         }
         // The host's other parameters may change under a ceiling of a VM.
         if let Scope::Vm(_) = scope {
             unit.found = Knobs {
                 halt_poll_ns: unit.found.halt_poll_ns,
-                ..unit.now
+                ..unit.place.now
             };
             unit.set = unit.set.map(|set| Knobs {
                 halt_poll_ns: set.halt_poll_ns,
-                ..unit.now
+                ..unit.place.now
             });
         }
         let expected = unit.in_force();
         // One whose VMM can no longer be asked says nothing of it.
         let is_own = matches!(ceiling, Some(Ceiling::Own(_)));
         let has_own = is_own && unit.followed.is_some() && unit.set.is_none();
-        if is_same(scope, expected, unit.now) && !has_own {
+        if is_same(scope, expected, unit.place.now) && !has_own {
             // A change that failed was not made, as is known once its VMM answers.
-            unit.failing.is_unsure &= !(unit.is_read && has_answered);
+            unit.failing.is_unsure &= !(unit.place.is_read && has_answered);
             return None;
         }
         if unit.was_made() {
             self.forget(unit);
             return None;
         }
-        if unit.is_excluded && unit.set.is_none() {
+        if unit.place.is_excluded && unit.set.is_none() {
             return None;
         }
-        let (now, before) = (unit.now.halt_poll_ns, expected.halt_poll_ns);
+        let (now, before) = (unit.place.now.halt_poll_ns, expected.halt_poll_ns);
         let what = if has_own {
             format!(
                 "it has a ceiling of its own now, {now} ns: it was set externally, and is left alone"
@@ -312,17 +303,21 @@ impl<E: Evidence> Pilot<E> {
                 continue;
             };
             // Periods of a trial are measured one by one.
-            let is_ours = !unit.is_excluded && !matches!(unit.state, State::HandsOff);
+            let is_ours = !unit.place.is_excluded && !matches!(unit.state, State::HandsOff);
             if unit.trial().is_some() || !is_ours {
                 continue;
             }
-            let members = unit.members.iter().filter_map(|vm| self.members.get(vm));
+            let members = unit
+                .place
+                .members
+                .iter()
+                .filter_map(|vm| self.members.get(vm));
             let halts: u64 = members.map(Member::halts).sum();
             let cost_ns = halts as f64 * answer.cost_per_halt_ns;
             let off_by = if unit.set.is_some() { margin } else { 0.0 };
-            unit.regret.add(cost_ns, &answer.found_ratio, off_by);
+            unit.known.regret.add(cost_ns, &answer.found_ratio, off_by);
             if let (Some(choice), true) = (&answer.choice, unit.would.is_some()) {
-                unit.regret.would_save(cost_ns, &choice.gain, margin);
+                unit.known.regret.would_save(cost_ns, &choice.gain, margin);
             }
         }
     }
