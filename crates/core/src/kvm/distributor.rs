@@ -41,10 +41,15 @@ const KNOWN: [(&str, &str, bool); 22] = [
 impl Distributor {
     /// Builder of the kernel of this release, as `uname -r` prints it; `None` where nothing shows it.
     pub fn of(release: &str) -> Option<Self> {
-        let letters = |word: &str| word.chars().filter(char::is_ascii_alphabetic).collect();
-        let words: Vec<String> = release.split(['.', '-', '_', '+']).map(letters).collect();
+        let words: Vec<&str> = release.split(['.', '-', '_', '+']).collect();
+        // Two letters alone are a word of anybody's: `fc40` is Fedora's, `-fc-` is not.
+        let has = |word: &str, mark: &str| {
+            let letters = word.chars().filter(char::is_ascii_alphabetic);
+            letters.eq(mark.chars()) && (mark.len() > 2 || word.len() > mark.len())
+        };
         let mut known = KNOWN.into_iter();
-        let (_, name, keeps_number) = known.find(|(mark, ..)| words.iter().any(|it| it == mark))?;
+        let (_, name, keeps_number) =
+            known.find(|(mark, ..)| words.iter().any(|word| has(word, mark)))?;
         Some(Self { name, keeps_number })
     }
 }
@@ -80,6 +85,7 @@ mod test {
             "6.19-rc3",
             "7.2.13+",
             "6.12.0-golden",
+            "6.18.44-fc-v669",
             "5.10",
             "",
         ] {
