@@ -149,6 +149,7 @@ fn name(row: &ComparedFigure) -> String {
         Figure::CutPolls => "cut polls/s",
         Figure::Grows => "grows/s",
         Figure::Shrinks => "shrinks/s",
+        Figure::LatencyMean => "wake-up, all halts",
         Figure::WakeLatencyMean => "sleep wake-up, mean",
         Figure::WakeLatencyP50 => "sleep wake-up, p50",
         Figure::WakeLatencyP99 => "sleep wake-up, p99",

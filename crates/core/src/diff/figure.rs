@@ -28,6 +28,8 @@ crate::names! {
         Grows = "grows",
         /// Calls of shrink a second.
         Shrinks = "shrinks",
+        /// Mean wake-up latency of all halts, 0 for those that did not sleep.
+        LatencyMean = "latency-mean",
         /// Mean wake-up latency of halts that waited.
         WakeLatencyMean = "wake-latency-mean",
         /// Its median.
@@ -166,6 +168,11 @@ impl Halted {
             Figure::CutPolls if polls_told && cuts_told => per_s(self.poll_cuts),
             Figure::Grows if self.tells_changes => per_s(self.grows),
             Figure::Shrinks if self.tells_changes => per_s(self.shrinks),
+            Figure::LatencyMean if self.halts > 0 => {
+                let of_sleeps = mean(&self.wake_latency_ns);
+                let of_sleeps = of_sleeps.or((self.waits == 0).then_some(0.0))?;
+                Some(of_sleeps * self.waits as f64 / self.halts as f64)
+            }
             Figure::WakeLatencyMean => mean(&self.wake_latency_ns),
             Figure::WakeLatencyP50 => of(&self.wake_latency_ns, 0.5),
             Figure::WakeLatencyP99 => of(&self.wake_latency_ns, 0.99),
