@@ -21,6 +21,10 @@ figures! {
         pub(crate) pid: u32 = Number,
         /// CPU time that its VMM's threads took; `null` where that was not recorded.
         pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES),
+        /// The highest ceiling of its halts; `null` where none was recorded.
+        pub(crate) ceiling_ns: Option<u32> = Nanos "ceiling",
+        /// Median gap: from the halt to its wake event; `null` where none was recorded.
+        pub(crate) gap_p50_ns: Option<u64> = Nanos "gap",
         /// CPU time spent polling; `null` where that was not recorded, or no vCPU halted.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",
         /// The part of it in polls that failed.
@@ -35,6 +39,8 @@ pub(super) fn of(report: &Report) -> Vec<UsingVm> {
             name: vm.name.clone(),
             pid: vm.pid,
             cpu: vm.cpu,
+            ceiling_ns: vm.account.ceilings.last().map(|ceiling| ceiling.ns),
+            gap_p50_ns: vm.account.gap_ns.as_ref().map(|gap| gap.p50),
             poll_cpu_percent: vm.account.poll.cpu_percent,
             failed_cpu_percent: vm.account.poll.wasted_cpu_percent,
         })
@@ -70,13 +76,19 @@ pub(super) fn show(document: &mut Document, vms: &[UsingVm]) {
 
 fn table(vms: &[UsingVm]) -> Table {
     let rows = Rows::new("CPU time", vms, usize::MAX).show(&["name"]);
-    let polling = ["poll_cpu_percent", "failed_cpu_percent"];
+    let polling = [
+        "poll_cpu_percent",
+        "failed_cpu_percent",
+        "ceiling_ns",
+        "gap_p50_ns",
+    ];
     if vms.iter().all(|vm| vm.cpu.is_none()) {
         return rows.show(&polling).finish();
     }
     rows.show(&["cpu.cpu_percent", "cpu.guest_cpu_percent"])
         .show(&polling)
         .show(&["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"])
+        .spare(&["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"])
         .finish()
 }
 
