@@ -51,7 +51,8 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResu
         watts_per_cpu: assumptions.watts_per_cpu,
         price_per_cpu_year: assumptions.price_per_cpu_year,
     };
-    let span_ns = haltwise_core::stats::total(fleet.units().values().map(|of| of.span_ns / 2));
+    let lengths_ns = fleet.units().values().map(|of| of.span_ns);
+    let span_ns = haltwise_core::stats::total(lengths_ns.clone().map(|ns| ns / 2));
     FleetResult {
         schema: SCHEMA,
         read: FleetRead {
@@ -64,6 +65,8 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResu
             vms: answer.seen.vms,
             days,
             captures,
+            shortest_ns: lengths_ns.clone().min().unwrap_or(0),
+            longest_ns: lengths_ns.max().unwrap_or(0),
             halts,
             unit: fleet.level(),
         },

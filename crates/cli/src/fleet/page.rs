@@ -8,7 +8,7 @@ use haltwise_core::tune::advice::Verdict;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{FleetCohort, FleetPlan, FleetResult};
-use crate::number::{count, share, three_digits};
+use crate::number::{count, nanos, share, three_digits};
 use crate::recommend::say;
 use crate::words::plural;
 
@@ -41,7 +41,7 @@ fn opening(document: &mut Document, result: &FleetResult) {
             "Leave the settings in force: the best one setting for all, {one}, gains less than 2 % ({gain})."
         ),
         Verdict::NotSignificant => format!(
-            "The best one setting for all, {one}, may cost more: a halt then costs {gain}."
+            "Not certain: under the best one setting for all, {one}, a halt costs {gain}."
         ),
         _ => format!(
             "The best one setting for all is {one} ({gain}); there are too few hosts and days to say how sure \
@@ -112,6 +112,7 @@ fn plans(document: &mut Document, result: &FleetResult) {
         .with("CPUs", Unit::Shown, |it| three_digits(it.cpus))
         .with("saved", Unit::Shown, saved);
     document.table(table.finish());
+    document.prose(saved_ends(result));
     if result.had_ceiling > 0 {
         document.prose(format!(
             "{} of {} had a ceiling of their own, which halt_poll_ns does not change: off does not reach them.",
@@ -129,6 +130,26 @@ fn plans(document: &mut Document, result: &FleetResult) {
             document.fact(format!("{} saves", named(plan.plan)), both.join(", "));
         }
     }
+}
+
+/// How sure the saved CPUs of each plan are.
+fn saved_ends(result: &FleetResult) -> String {
+    let is_asked = |it: &&FleetPlan| !matches!(it.plan, PlanKind::InForce | PlanKind::Bound);
+    let each = result.plans.iter().filter(is_asked).map(|it| {
+        let saved = &it.cpus_saved;
+        let ends = if saved.is_known() {
+            format!(
+                "{} to {}",
+                three_digits(saved.low),
+                three_digits(saved.high)
+            )
+        } else {
+            "unknown".to_owned()
+        };
+        format!("{} {ends}", named(it.plan))
+    });
+    let each: Vec<String> = each.collect();
+    format!("CPUs saved, 95 % confidence: {}.", each.join(", "))
 }
 
 fn verdict(of: &FleetCohort) -> &'static str {
@@ -163,7 +184,12 @@ fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {
 
 fn losing(document: &mut Document, result: &FleetResult, top: usize) {
     if result.losers == 0 {
-        document.prose("No VM would lose 2 % or more by the setting that its cohort takes.");
+        let changes = |it: &FleetCohort| it.takes != Takes::InForce;
+        if result.cohorts.iter().any(changes) {
+            document.prose(
+                "No VM's cost would rise by 2 % or more under the setting that its cohort takes.",
+            );
+        }
         return;
     }
     document.heading("VMs that would lose");
@@ -219,6 +245,13 @@ fn notes(document: &mut Document, result: &FleetResult) {
         },
         plural(assumed.hosts, "host"),
     ));
+    if read.longest_ns > 2 * read.shortest_ns {
+        document.note(format!(
+            "Recorded times are from {} to {}: in CPUs saved, the longer count for more.",
+            nanos(read.shortest_ns),
+            nanos(read.longest_ns)
+        ));
+    }
     if let Some(watts) = assumed.watts_per_cpu {
         let watts = three_digits(watts);
         document.remark(format!(

@@ -73,6 +73,10 @@ figures! {
         pub(crate) days: usize = Count,
         /// Captures.
         pub(crate) captures: usize = Count,
+        /// Recorded time of the unit with the shortest captures.
+        pub(crate) shortest_ns: u64 = Nanos,
+        /// The same of the unit with the longest captures, which counts for the most in CPUs saved.
+        pub(crate) longest_ns: u64 = Nanos,
         /// Halts of the second halves.
         pub(crate) halts: u64 = Count,
         /// Unit of the intervals: `host`, or with fewer than eight hosts `capture`, `day` beyond 256 captures.

@@ -292,7 +292,12 @@ impl Fleet {
             hosts: hosts.len(),
             vms: 0,
             knobs: self.places.knobs(choice.best)?,
-            verdict: verdict(&choice.gain),
+            // Without halts in the second halves nothing was evaluated.
+            verdict: if cell.judged(IN_FORCE).halts == 0 {
+                Verdict::TooShort
+            } else {
+                verdict(&choice.gain)
+            },
             takes: choice.takes,
             in_force: *cell.judged(IN_FORCE),
             own: *cell.judged(choice.best),
