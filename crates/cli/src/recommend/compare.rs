@@ -39,9 +39,10 @@ pub(crate) fn default(view: &TuneResult, played: &PlayedSettings) -> Option<Stri
     };
     let against = played.against_default.as_ref();
     let against = against.filter(|_| !played.is_default_in_force)?;
-    let difference = difference(&against.cost_share);
     Some(format!(
-        "{who} compared with the kernel's default: {difference}."
+        "{who} costs {} {} the kernel's default.",
+        difference(&against.cost_share),
+        say::than(against.cost_share.value),
     ))
 }
 

@@ -224,11 +224,37 @@ pub(crate) fn reason(
             change(against.cost_share.value),
             share(LEAST_GAIN),
         ),
-        Verdict::AlreadyBest => {
-            "No evaluated setting beats the current one on the validation half.".to_owned()
-        }
+        Verdict::AlreadyBest => already_best(advice),
         _ => without_choice(advice),
     }
+}
+
+fn already_best(advice: &Advice) -> String {
+    let polls = advice.rejected.iter().filter_map(|(_, why)| match why {
+        Rejected::OverLimit(percent) => Some(*percent),
+        _ => None,
+    });
+    let least = polls.fold(f64::INFINITY, f64::min);
+    let which = match &advice.rejected[..] {
+        [] => "No evaluated setting",
+        _ if least.is_finite() => "No evaluated setting within the limit of polling",
+        _ => "None but rejected settings (see below)",
+    };
+    let mut text = format!("{which} beats the current one on the validation half.");
+    if least.is_finite() {
+        let (aim, limit) = (&advice.goal.aim, advice.goal.aim.limit_percent());
+        text = format!(
+            "{text} Better ones poll for {} of a CPU or more, where {} {}.",
+            share(least / 100.0),
+            share(limit / 100.0),
+            if aim.max_poll_cpu_percent == Some(limit) {
+                "is allowed"
+            } else {
+                "was idle or polled"
+            },
+        );
+    }
+    text
 }
 
 /// Between which ends the mean wake-up latency of a setting will be measured, in nanoseconds: later, on a host that has

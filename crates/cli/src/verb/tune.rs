@@ -207,7 +207,10 @@ fn recommended(arguments: &Arguments, opened: &Opened) -> Outcome {
              own ceiling"
         );
         return Err(Failure::new(Exit::Failed, error)
-            .hint("let each VMM set the ceiling of its VM (KVM_CAP_HALT_POLL)"));
+            .hint(
+                "`haltwise apply --vm VM --ceiling TIME` sets the ceiling of a running VM, if its VMM allows it; \
+                 otherwise the VMM has to (KVM_CAP_HALT_POLL)",
+            ));
     }
     Ok(Exit::of_partial(view.basis.partial || view.basis.lost > 0))
 }
