@@ -245,7 +245,7 @@ fn notes(document: &mut Document, result: &FleetResult) {
         },
         plural(assumed.hosts, "host"),
     ));
-    if read.longest_ns > 2 * read.shortest_ns {
+    if read.longest_ns / 2 > read.shortest_ns {
         document.note(format!(
             "Recorded times are from {} to {}: in CPUs saved, the longer count for more.",
             nanos(read.shortest_ns),

@@ -142,7 +142,7 @@ figures! {
         /// The setting that is best for it.
         #[serde(flatten)]
         pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
-        /// Verdict on it, as above.
+        /// Verdict on it, as above; `too-short` also where no halt is in the second halves.
         pub(crate) verdict: Verdict = Word,
         /// Setting that the cohort takes in the plan `cohorts`: `own` (this setting), `one` (the one setting, where
         /// that is certain and this one is not, or where those of all cohorts together cost more), `in-force`.

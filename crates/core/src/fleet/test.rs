@@ -335,6 +335,16 @@ fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
     assert!(small.clone().count() > 5 && small.all(|of| of.takes == Takes::One));
 }
 
+/// A cohort whose VMs did not halt in the second half of a capture has not been evaluated.
+#[test]
+fn a_cohort_without_halts_to_judge_has_no_best_setting() {
+    let mut tables = hosts(10);
+    tables[0].retain(|row| row.half == crate::costs::Half::Fit);
+    let (answer, _) = said(&asked(&[By::Host]), &tables);
+    let silent = (answer.cohorts.iter()).find(|of| of.in_force.halts == 0);
+    assert_eq!(silent.unwrap().verdict, Verdict::TooShort);
+}
+
 /// A plan with more freedom costs no more than the one setting, also on the half on which the plan was not chosen.
 #[test]
 fn no_plan_is_worse_than_a_simpler_one() {
