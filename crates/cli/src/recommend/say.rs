@@ -235,10 +235,10 @@ fn already_best(advice: &Advice) -> String {
         _ => None,
     });
     let least = polls.fold(f64::INFINITY, f64::min);
-    let which = match &advice.rejected[..] {
-        [] => "No evaluated setting",
-        _ if least.is_finite() => "No evaluated setting within the limit of polling",
-        _ => "None but rejected settings (see below)",
+    let which = if advice.rejected.is_empty() {
+        "No evaluated setting"
+    } else {
+        "No evaluated setting but rejected ones"
     };
     let mut text = format!("{which} beats the current one on the validation half.");
     if least.is_finite() {
