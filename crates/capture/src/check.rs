@@ -34,7 +34,7 @@ haltwise_core::names! {
         Whole = "whole",
         /// It can be read from end to end, and has no checksums that would tell more.
         Unsummed = "no-checksums",
-        /// Another program wrote it anew, so that its checksums are of no use.
+        /// Another program rewrote it, so that its checksums are of no use.
         Rewritten = "rewritten",
         /// Its last bytes are no whole batch: a recorder that was killed leaves that.
         Torn = "torn",

@@ -421,7 +421,7 @@ mod test {
         }
         let value: serde_json::Value = serde_json::from_slice(&whole).unwrap();
         let elsewhere = serde_json::to_vec(&value).unwrap();
-        assert_eq!(intact(&elsewhere), Intact::No, "written anew");
+        assert_eq!(intact(&elsewhere), Intact::No, "rewritten");
         let without = serde_json::to_vec_pretty(&info).unwrap();
         assert_eq!(intact(&without), Intact::Unknown);
     }

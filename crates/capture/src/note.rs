@@ -44,7 +44,7 @@ pub enum Note {
     },
     /// `capture.json` is not as it was written.
     InfoChanged { path: PathBuf },
-    /// A table's file was written anew by another program, so that its checksums are of no use.
+    /// Another program rewrote a table's file, so that its checksums are of no use.
     Rewritten { table: Table, path: PathBuf },
     /// Parts of a table were damaged before the capture was made of what was left.
     Repaired {

@@ -3,7 +3,7 @@
 //! The captures are independent, and each knows its own variance: Welch's interval, with degrees of
 //! freedom by Satterthwaite from what the blocks are worth.
 //!
-//! At a level of 5 %, one in twenty equal figures is significant by chance. Holm's correction ("A Simple Sequentially
+//! At the 5 % level, one in twenty comparisons of equal figures is a false positive. Holm's correction ("A Simple Sequentially
 //! Rejective Multiple Test Procedure", 1979) keeps the chance that *any* is called different wrongly at
 //! 5 %, however the figures hang together; and they do: halts and blocks, a VM and its host. What is in
 //! neither capture could not have been called different, and does not count among them (Tarone, "A

@@ -59,7 +59,7 @@ const RESTORE_AGAIN_NS: u64 = 10_000_000_000;
 const RESTORE_LONGEST_NS: u64 = 600_000_000_000;
 const RESTORE_DOUBLED: u32 = 6;
 
-/// A target of several VMs is weighed anew when one in so many of them was looked at: that plays the halts of all.
+/// A target of several VMs is weighed again when one in so many of them was looked at: that plays the halts of all.
 const OF_MEMBERS: usize = 8;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -191,7 +191,7 @@ impl Unit {
         (to != now).then_some(to)
     }
 
-    /// One of its VMs has been looked at; gives whether it is to be weighed anew, which plays the halts of all its VMs.
+    /// One of its VMs has been looked at; gives whether it is to be weighed again, which plays the halts of all its VMs.
     pub(super) fn looked(&mut self) -> bool {
         self.looks += 1;
         let is_due = self.answer.is_none() || self.looks * OF_MEMBERS >= self.place.members.len();

@@ -91,7 +91,7 @@ impl Grid {
         Self::where_covered(rule, choices, |choice| Terms::of(choice, rule))
     }
 
-    /// The same without vectors, for a few settings: what a halt may come to costs more than their steps.
+    /// The same without vectors, for a few settings: preparing a halt for vectors costs more than their steps.
     pub fn one_by_one(rule: Rule, choices: &[Choice]) -> Result<Self, GridError> {
         Self::where_covered(rule, choices, |_| None)
     }

@@ -37,7 +37,7 @@ pub(super) struct Vectors {
     ahead: Ahead,
     block: Vec<Prepared>,
     filled: usize,
-    /// Blocks that were played, and after how many lanes are looked at anew.
+    /// Blocks that were played, and after how many lanes are looked at again.
     blocks: u64,
     look: u64,
 }

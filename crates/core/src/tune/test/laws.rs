@@ -48,8 +48,7 @@ fn a_sampled_search_recommends_as_well() {
         ceiling_only: true,
         ..terms("6.12")
     };
-    let halts = load(0, "bimodal:0.8:15us:2ms", 1_100_000, 7);
-    let inputs = inputs(terms, &halts);
+    let inputs = inputs(terms, &load(0, "bimodal:0.8:15us:2ms", 1_100_000, 7));
     assert!(search::one_in(&inputs) > 1);
     let (_, advice) = tune(&inputs, AIM);
     assert_eq!(advice.verdict, Verdict::Change);
