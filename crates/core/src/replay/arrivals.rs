@@ -78,9 +78,16 @@ impl Follow {
         self.milli[index(wake)]
     }
 
-    /// The same, did gaps stay as they were wherever nothing recorded shows how they follow; `None` where that is so.
-    pub fn staying(&self) -> Option<Self> {
-        let of = |n: usize| if self.assumed[n] { 0 } else { self.milli[n] };
+    /// The same, did gaps stay as they were wherever nothing recorded shows how they follow. `seen` are the sources of the
+    /// recorded halts; `None` where no gap of theirs changes.
+    pub fn staying(&self, seen: SeenWakes) -> Option<Self> {
+        let of = |n: usize| {
+            if self.assumed[n] && seen.0[n] {
+                0
+            } else {
+                self.milli[n]
+            }
+        };
         let milli = std::array::from_fn(of);
         (milli != self.milli).then_some(Self { milli, ..*self })
     }
@@ -88,6 +95,16 @@ impl Follow {
     /// Whether nothing recorded shows how gaps that end so follow.
     pub fn is_assumed(&self, wake: WakeSource) -> bool {
         self.assumed[index(wake)]
+    }
+}
+
+/// Wake sources of some halts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SeenWakes([bool; WakeSource::ALL.len()]);
+
+impl SeenWakes {
+    pub fn add(&mut self, wake: WakeSource) {
+        self.0[index(wake)] = true;
     }
 }
 

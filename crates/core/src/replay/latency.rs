@@ -421,13 +421,6 @@ impl Table {
         self.origins[class]
     }
 
-    /// Whether any latency of it is not what enough sleeps of the capture took.
-    pub fn is_doubtful(&self) -> bool {
-        self.origins
-            .iter()
-            .any(|origin| *origin != Origin::Recorded)
-    }
-
     /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter, or as short as a wake-up on a busy
     /// CPU where polls were preempted; a corrected price without its correction; a few sleeps [`TIMES`] shorter than the fastest
     /// tenth of them, since a disturbance only adds and may have met all.
@@ -623,7 +616,6 @@ mod test {
         (0..10).for_each(|_| few.add(40_000, 300_000));
         let few = table(&[&nothing], None, &few).unwrap();
         assert_eq!(ends(&few), [12_000, 24_000, 24_000]);
-        assert!([alone, corrected, few].iter().all(Table::is_doubtful));
         let own = slept(40_000, 90, 100, 100);
         let known = table(&[&own], None, &nothing).unwrap();
         assert_eq!(ends(&known), [90; 3]);

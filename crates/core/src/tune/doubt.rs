@@ -35,26 +35,28 @@ impl Doubt {
     /// Whether anything may depend on it.
     pub(crate) fn is_asked(self, inputs: &Inputs) -> bool {
         (inputs.seats.iter()).any(|seated| match self {
-            Self::Early | Self::Late => seated.table.is_doubtful(),
-            Self::Staying => seated.follow.staying().is_some(),
+            Self::Early | Self::Late => self.table(seated).is_some(),
+            Self::Staying => self.follow(seated) != seated.follow,
         })
     }
 
     /// The wake-up latencies of a vCPU then, where they are others.
     pub(super) fn table(self, seated: &VcpuInput) -> Option<Table> {
-        let doubtful = Some(&seated.table).filter(|table| table.is_doubtful())?;
-        match self {
-            Self::Early => Some(doubtful.early()),
-            Self::Late => Some(doubtful.late()),
-            Self::Staying => None,
-        }
+        let table = &*seated.table;
+        let other = match self {
+            Self::Early => table.early(),
+            Self::Late => table.late(),
+            Self::Staying => return None,
+        };
+        (other != *table).then_some(other)
     }
 
     pub(super) fn follow(self, seated: &VcpuInput) -> Follow {
-        match self {
-            Self::Early | Self::Late => seated.follow,
-            Self::Staying => seated.follow.staying().unwrap_or(seated.follow),
-        }
+        let staying = match self {
+            Self::Early | Self::Late => None,
+            Self::Staying => seated.follow.staying(seated.recorded.wakes),
+        };
+        staying.unwrap_or(seated.follow)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::event::Halt;
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::replay::Sums;
-use crate::replay::arrivals::Follow;
+use crate::replay::arrivals::{Follow, SeenWakes};
 use crate::replay::latency::{Latencies, Table};
 use crate::replay::{Arrivals, Cost, Sample, VcpuKey};
 use crate::stats::total;
@@ -135,12 +135,14 @@ pub struct Recorded {
     pub blocks: u64,
     /// Time polled, in nanoseconds; time that was not recorded counts as none.
     pub poll_ns: u64,
+    pub wakes: SeenWakes,
 }
 
 impl Recorded {
     pub(super) fn halt(&mut self, halt: &Halt) {
         self.blocks += u64::from(halt.waited);
         self.poll_ns = self.poll_ns.saturating_add(halt.poll_ns.unwrap_or(0));
+        self.wakes.add(halt.wake);
     }
 }
 
