@@ -1,7 +1,7 @@
 //! The footer of a Parquet file: found, checked, decoded.
 //!
 //! The decoder is handed the very bytes that were checked (`thrift`), and never reads the footer
-//! itself. Nothing else of the file is decoded by it but pages, whose headers `pages` checks: the
+//! itself. Nothing else of the file is decoded by it but pages, which `pages` reads and unpacks: the
 //! indexes of columns and pages and the Bloom filters that a writer may leave are not read.
 
 use std::sync::Arc;

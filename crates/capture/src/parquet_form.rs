@@ -9,11 +9,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels, parquet_to_arrow_schema};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
@@ -23,7 +20,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::footer;
 use crate::info::{CaptureInfo, Clock};
-use crate::pages::Pages;
+use crate::pages::Chunks;
 use crate::table::{Column, Kind, Table};
 
 const BATCH_ROWS: usize = 16 * 1024;
@@ -158,18 +155,13 @@ pub(crate) fn open_wanted<R: ChunkReader + 'static>(
     check_codecs(of.columns, &metadata)?;
     // The Arrow schema that a writer may have put into the file is not trusted: the types come
     // from Parquet's own schema, and names are read as dictionaries.
-    let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let found = ArrowReaderMetadata::try_new(Arc::clone(&metadata), options())?;
-    let schema = with_dictionaries(of, found.schema());
-    let wanted = wanted(of, &schema)?;
-    let metadata = ArrowReaderMetadata::try_new(metadata, options().with_schema(Arc::new(schema)))?;
-    let groups = (from..metadata.metadata().num_row_groups()).collect();
-    let roots = ProjectionMask::roots(metadata.parquet_schema(), wanted);
-    ParquetRecordBatchReaderBuilder::new_with_metadata(Pages::new(reader), metadata)
-        .with_projection(roots)
-        .with_row_groups(groups)
-        .with_batch_size(of.batch_rows)
-        .build()
+    let columns = metadata.file_metadata().schema_descr_ptr();
+    let schema = with_dictionaries(of, &parquet_to_arrow_schema(&columns, None)?);
+    let roots = ProjectionMask::roots(&columns, wanted(of, &schema)?);
+    let fields = parquet_to_arrow_field_levels(&columns, roots, Some(schema.fields()))?;
+    let chunks = Chunks::new(reader, metadata, from)?;
+    let most = chunks.num_rows().min(of.batch_rows);
+    ParquetRecordBatchReader::try_new_with_row_groups(&fields, &chunks, most, None)
 }
 
 /// Refuses columns that are packed as nothing here unpacks, by the name of that codec: tools that rewrite a

@@ -10,6 +10,7 @@
 //! (`shapes` names them), numbers and lengths their usual form, and every structure its end. Lists of
 //! booleans, maps, and lists that claim more elements than there are bytes are refused: neither a
 //! footer nor a page header holds any. What passes takes the decoder a time in proportion to its bytes.
+//! The decoder reads footers alone: numbers of a page header are taken from this walk (`pages`).
 //!
 //! Protocol: Apache Thrift, doc/specs/thrift-compact-protocol.md.
 
@@ -53,7 +54,7 @@ pub(crate) enum Refused {
     Io(io::Error),
 }
 
-/// Reads one structure of at most `limit` bytes and gives its bytes; tells `see` of every number in a
+/// Reads one structure of at most `limit` bytes and gives its bytes; tells `see` of every number and boolean in a
 /// known field. A decoder that is handed these bytes, and no others, reads the same.
 pub(crate) fn read<R: Read>(
     reader: R,
@@ -98,7 +99,10 @@ impl<R: Read> Walk<'_, R> {
             let known = known.find(|(numbers, _)| numbers.contains(&last));
             match known {
                 // A boolean field is its header.
-                None | Some((_, Kind::Bool)) if matches!(wire, 1 | 2) => {}
+                None if matches!(wire, 1 | 2) => {}
+                Some((_, Kind::Bool)) if matches!(wire, 1 | 2) => {
+                    (self.see)(shape, last, i64::from(wire == 1));
+                }
                 None => self.unknown(wire, depth)?,
                 Some((_, kind)) if kind.is(wire) => {
                     if let Some(value) = self.known(*kind, depth)? {

@@ -32,11 +32,6 @@ pub(crate) const PAGE_HEADER: Shape = shape(
         (8..=8, Struct(&DATA_PAGE_V2)),
     ],
 );
-pub(crate) const PAGE_UNPACKED: i16 = 2;
-pub(crate) const PAGE_PACKED: i16 = 3;
-
-/// `num_values` in the header of a data page of either version, and of a dictionary.
-pub(crate) const VALUES: i16 = 1;
 
 pub(crate) const DATA_PAGE: Shape = shape(
     "DataPageHeader",
@@ -47,8 +42,6 @@ pub(crate) const DATA_PAGE_V2: Shape = shape(
     "DataPageHeaderV2",
     &[(1..=6, Number), (7..=7, Bool), (8..=8, Struct(&STATISTICS))],
 );
-pub(crate) const V2_DEFINITION_BYTES: i16 = 5;
-pub(crate) const V2_REPETITION_BYTES: i16 = 6;
 
 pub(crate) const DICTIONARY_PAGE: Shape =
     shape("DictionaryPageHeader", &[(1..=2, Number), (3..=3, Bool)]);
