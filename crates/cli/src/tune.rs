@@ -1,7 +1,6 @@
 //! Output of `haltwise tune` beside the recommendation itself, which is [`crate::recommend`]'s: [`text`] lays it
-//! out, [`plot`] draws it, [`plan`] makes a plan of it. [`guest`] does the same for a capture of a guest.
+//! out, [`plan`] makes a plan of it. [`guest`] does the same for a capture of a guest.
 
 pub(crate) mod guest;
 pub(crate) mod plan;
-mod plot;
 pub(crate) mod text;

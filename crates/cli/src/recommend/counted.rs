@@ -16,14 +16,14 @@ use haltwise_core::stats::total;
 use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
-use haltwise_document::figures;
+use haltwise_document::{Rows, Unit, figures, text};
 
 use super::candidates::{self, TuneRequest, contended, goals, idle_cpu_percent};
 use super::view::{TuneBasis, TuneResult, commands, settings};
 use super::{SCHEMA, reach, say};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
-use crate::page::{Page, Stands};
+use crate::page::Page;
 use crate::plan::{Effect, Expected, Interval, TuneGoal};
 use crate::prices::model::Model;
 use crate::prices::{self, Known};
@@ -333,54 +333,51 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
 }
 
 pub(crate) fn show(page: &mut Page, view: &CountedSettings) {
-    page.gap();
-    let mut stands = [Stands::Right; 4];
-    stands[0] = Stands::Left;
-    let head = ["from histograms", "polling", "latency", "cost/halt"].map(str::to_owned);
-    let mut table = vec![head.to_vec()];
-    let name = match view.threshold_ns {
+    let threshold = match view.threshold_ns {
         0 => "off".to_owned(),
         ns => format!("fixed {}", nanos(ns)),
     };
-    let rows = [
+    let mut rows = vec![
         ("current, as counted".to_owned(), &view.in_force),
-        (name, &view.threshold),
-        ("no polling".to_owned(), &view.off),
+        (threshold, &view.threshold),
     ];
-    let between = |low: String, high: String| {
-        if low == high {
-            low
-        } else {
-            format!("{low} to {high}")
-        }
-    };
-    let unknown = || "?".to_owned();
-    let percent = |of: Option<f64>| of.map_or_else(unknown, |percent| share(percent / 100.0));
-    let of_its_own = if view.threshold_ns == 0 { 2 } else { 3 };
-    for (name, ends) in rows.into_iter().take(of_its_own) {
-        table.push(vec![
-            name,
-            between(
-                percent(ends.poll_cpu_percent_low),
-                percent(ends.poll_cpu_percent_high),
-            ),
-            between(
-                nanos_f64(ends.latency_mean_low_ns),
-                nanos_f64(ends.latency_mean_high_ns),
-            ),
-            between(
-                nanos_f64(ends.cost_low_ns),
-                ends.cost_high_ns.map_or_else(unknown, nanos_f64),
-            ),
-        ]);
+    if view.threshold_ns > 0 {
+        rows.push(("no polling".to_owned(), &view.off));
     }
-    page.table(2, &stands, &table);
+    let percent = |of: Option<f64>| of.map(|percent| share(percent / 100.0));
+    let table = Rows::undeclared("Settings", &rows, usize::MAX)
+        .with("from histograms", Unit::Word, |(name, _)| name.clone())
+        .with("polling", Unit::Shown, |(_, ends)| {
+            let high = percent(ends.poll_cpu_percent_high);
+            between(percent(ends.poll_cpu_percent_low), high)
+        })
+        .with("latency", Unit::Shown, |(_, ends)| {
+            let high = nanos_f64(ends.latency_mean_high_ns);
+            between(Some(nanos_f64(ends.latency_mean_low_ns)), Some(high))
+        })
+        .with("cost/halt", Unit::Shown, |(_, ends)| {
+            let high = ends.cost_high_ns.map(nanos_f64);
+            between(Some(nanos_f64(ends.cost_low_ns)), high)
+        })
+        .finish();
+    page.gap();
+    text::table(page, &table);
     if view.gap_unknown > 0 {
         let text = format!(
             "{} more halts have no known gap and are not included.",
             count(view.gap_unknown)
         );
         page.wrapped("  ", &text, 2);
+    }
+}
+
+/// Two ends in words; `None` is not known.
+fn between(low: Option<String>, high: Option<String>) -> String {
+    let [low, high] = [low, high].map(|end| end.unwrap_or_else(|| "?".to_owned()));
+    if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
     }
 }
 

@@ -4,14 +4,12 @@ use haltwise_core::parameter::Parameter;
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Table, Unit};
 
-use super::plot::{self, Mark};
-use crate::number::{nanos_f64, share};
 use crate::page::{Page, harmless};
 use crate::plan::TuneGoal;
 use crate::recommend::basis::rests;
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::view::{
-    GoalAdvice, HaltFigures, PlayedSettings, RejectedSetting, SettingLine, SettingPoint, TuneResult,
+    GoalAdvice, HaltFigures, PlayedSettings, RejectedSetting, SettingLine, TuneResult,
 };
 use crate::recommend::{compare, counted, say};
 use crate::words::plural;
@@ -31,7 +29,6 @@ pub(crate) fn render(
         text::table(&mut page, &settings_table(lines, top));
         against(&mut page, view, played);
         goals(&mut page, view, played);
-        front(&mut page, view, played);
         rejected(&mut page, &played.rejected);
         ceilings(&mut page, played, top);
     }
@@ -151,59 +148,6 @@ pub(crate) fn goals_table(goals: &[GoalAdvice], asked: &TuneGoal) -> Table {
                 .map(|cost| say::change(cost.value))
         })
         .finish()
-}
-
-fn front(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
-    if played.front.is_empty() {
-        return;
-    }
-    page.heading("Polling against latency");
-    let mark = |point: &SettingPoint, letter| Mark {
-        x: point.poll_cpu_percent,
-        y: point.latency_mean_ns,
-        letter,
-    };
-    let mut marks: Vec<Mark> = played.front.iter().map(|point| mark(point, '.')).collect();
-    for row in &played.rows {
-        let letter = match row.row {
-            SettingRow::Clairvoyant => 'c',
-            SettingRow::Default => 'd',
-            SettingRow::Off => 'o',
-            SettingRow::InForce => 'i',
-            SettingRow::Choice => 'R',
-        };
-        marks.push(Mark {
-            x: row.figures.poll_cpu_percent,
-            y: row.figures.latency_mean_ns,
-            letter,
-        });
-    }
-    let left = 10;
-    let (lines, most_x, most_y) = plot::draw(&marks, page.width().saturating_sub(left + 4));
-    let last = lines.len() - 1;
-    for (number, line) in lines.iter().enumerate() {
-        let label = match number {
-            0 => nanos_f64(most_y),
-            n if n == last => "latency 0".to_owned(),
-            _ => String::new(),
-        };
-        page.line(&format!("{label:>left$} |{line}"));
-    }
-    let right = format!("polling {} of a CPU", share(most_x / 100.0));
-    let fill = page.width().saturating_sub(left + 4 + right.len() + 1);
-    page.line(&format!("{:>left$} 0{}{right}", "", " ".repeat(fill)));
-    let choice = if view.changes {
-        "recommended"
-    } else {
-        "best found"
-    };
-    page.wrapped(
-        "  ",
-        &format!(
-            ". Pareto-optimal; i current, d default, o off, R {choice}, c oracle (lower bound)"
-        ),
-        4,
-    );
 }
 
 pub(super) fn rejected(page: &mut Page, rejected: &[RejectedSetting]) {
