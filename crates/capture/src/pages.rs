@@ -201,12 +201,12 @@ impl<R: ChunkReader> Chunk<R> {
         let refused = |what| ParquetError::General(format!("the page at {} has {what}", self.at));
         let parts = bytes.split_at_checked(levels);
         let (levels, values) = parts.ok_or_else(|| refused("no values".to_owned()))?;
-        let mut all = levels.to_vec();
         // A page of NULLs has no values, and nothing to unpack.
-        if unpacked > levels.len() {
-            let mut values = self.codec.unpack(values, unpacked - levels.len())?;
-            all.append(&mut values);
-        }
+        let mut all = match unpacked.checked_sub(levels.len()) {
+            Some(0) | None => Vec::new(),
+            Some(bytes) => self.codec.unpack(values, bytes)?,
+        };
+        all.splice(..0, levels.iter().copied());
         if all.len() != unpacked {
             return Err(refused(format!("{} bytes, not {unpacked}", all.len())));
         }

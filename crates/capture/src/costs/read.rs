@@ -17,6 +17,7 @@ use super::{SCHEMA, SCHEMA_KEY, SEALED_SCHEMA, seal};
 use crate::contain::contain;
 use crate::parquet_form::{self, Wanted};
 use crate::table::{Column, Kind};
+use crate::sums::Checked;
 use crate::{files, footer};
 
 const BATCH_ROWS: usize = 16 * 1024;
@@ -149,7 +150,9 @@ fn open(path: &Path, file: File, wants: Wants) -> Result<Opened, CostsError> {
         texts_by_key: true,
         batch_rows: BATCH_ROWS,
     };
-    let decoder = parquet_form::open_wanted(&wanted, file, metadata, 0);
+    // The sum of all the file was checked. Pieces are read by place, without a duplicate of the descriptor for each.
+    let decoder = (Checked::new(file, None).map_err(ParquetError::from))
+        .and_then(|file| parquet_form::open_wanted(&wanted, file, metadata, 0));
     Ok((decoder.map_err(refused)?, nulls))
 }
 
