@@ -29,7 +29,8 @@
 //!    by name, and a [`haltwise_lab::outcome::VcpuOutcome`] for *every* vCPU that ran, which the cross-check
 //!    needs. Guests of [`haltwise_lab::run`] come ready with [`Block::of`]; a VMM of your own fills in what it
 //!    counted. The table `figures!` makes the figures and the function that adds them to a block.
-//! 3. `differs` says in a line why the size differs from the source's; `conclude(&Results)` may add notes, tables
+//! 3. `differs` says in a line why the size differs from the source's, `on_your_host` what of haltwise answers the
+//!    effect; `conclude(&Results)` may add notes, tables
 //!    and charts.
 //! 4. One line in [`registry::EXPERIMENTS`], in the order of the sources.
 //!
@@ -91,6 +92,8 @@ pub struct Experiment {
     pub integrity: fn() -> Vec<Integrity>,
     /// Where load or variants differ from the source's so that verdicts are weaker than they look.
     pub limits: &'static [&'static str],
+    /// Finding or setting of haltwise that answers the effect on a real host.
+    pub on_your_host: &'static str,
     /// Why the sizes differ from the source's; what depends on the run is said by `conclude`.
     pub differs: &'static str,
     pub run: fn(&Trial<'_>) -> anyhow::Result<Block>,

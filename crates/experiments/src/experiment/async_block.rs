@@ -55,6 +55,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     limits: &[
         "a guest that never waits for its requests is the best that can happen to a disk served beside it",
     ],
+    on_your_host: "the finding `vmm-devices` names devices that the VMM serves while the vCPU waits",
     differs: "this guest has one request under way and can always work meanwhile, so its progress grows by \
               all the time that the disk takes; the source's load spends most of its time on other things",
     run: run_one,

@@ -40,6 +40,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "%C0 of a host's CPU is taken for CPU time of the vCPU's thread",
         "\"nearly as good\" is taken for at most 10 % more latency; less latency meets it",
     ],
+    on_your_host: "`haltwise report` shows how much of an idle VM's polling failed; `haltwise tune` plays KVM's rule \
+                   under other parameters, and the rule `leader` beside it",
     differs: "the guest does nothing but halt, so polling is nearly all of its CPU, and a wake-up under \
               this host's own hypervisor costs more than the source's",
     run: run_one,

@@ -48,6 +48,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     effects: || LOADS.iter().flat_map(effects_of).collect(),
     integrity: || LOADS.iter().map(integrity_of).collect(),
     limits: &[],
+    on_your_host: "the finding `vmm-threads` names threads of a VMM that poll while the guest rests",
     differs: "the source does not say whether its loop slept, and its device model shared the machine with \
               the guest; here each is tried, and what this guest itself needs for a packet bounds every factor",
     run: run_one,

@@ -47,6 +47,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "an agent that sleeps may still fire for a deadline that its guest has just given to its own timer: such \
          an interrupt comes before the next deadline, and the guest waits on",
     ],
+    on_your_host: "the finding `timer-exits` says what setting and firing timers costs, and which exits a host can \
+                   spare",
     differs: "the source gives no figures; what a write saves is an exit where the CPU runs the guest, \
               and where KVM emulates every instruction of it, the stores to the page cost as much",
     run: run_one,

@@ -38,6 +38,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     effects,
     integrity: Vec::new,
     limits: &["cycles are taken for CPU time of the vCPU's thread, without the host's other work"],
+    on_your_host: "`haltwise tune` on a capture of the guest (`record --guest`) says whether guest or host should \
+                   poll; the findings `guest-veto` and `guest-hlt-below-break-even` say that the guest decides",
     differs: "the guest does nothing else, so each exit and interrupt spared is seen whole; and its \
               instructions are emulated one by one where KVM virtualises in software, which makes a turn \
               of its polling loop some microseconds long",

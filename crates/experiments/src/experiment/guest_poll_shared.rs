@@ -26,6 +26,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     effects,
     integrity: Vec::new,
     limits: &["both vCPUs are of one VM; a CPU that two VMs share is not measured"],
+    on_your_host: "the finding `guest-polls-stolen-time` in the guest; `haltwise tune --host` recommends no polling \
+                   in a guest whose CPUs other tasks want",
     differs: "the source has a threshold and no figure",
     run: run_one,
     conclude,

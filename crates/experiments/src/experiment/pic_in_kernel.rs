@@ -31,6 +31,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     effects,
     integrity: Vec::new,
     limits: &[],
+    on_your_host: "the findings `tick-storm` and `apic-writes` say what exits for emulated timers and interrupt \
+                   controllers cost, with the settings that spare them",
     differs: "the gain is what a guest's interrupts are of its work: the source's loads compute far more \
               between two interrupts than this guest, and its user process is another \
               domain's, so that an exit costs a switch of domains as well",

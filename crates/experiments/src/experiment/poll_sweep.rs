@@ -37,6 +37,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "\"little or no loss\" is taken for at most 10 % more CPU for a transaction; less CPU meets it",
         "\"highly over-committed\" is four clients on the CPUs there are, each halted most of the time",
     ],
+    on_your_host: "`haltwise tune` finds the ceiling for the loads recorded there, at the host's own cost of a sleep; \
+                   the finding `over-committed-polling` says where polling takes CPUs from other tasks",
     differs: "a transaction is an interrupt and a port write, without a network stack: what a wake-up costs \
               weighs more, and so does polling",
     run: run_one,

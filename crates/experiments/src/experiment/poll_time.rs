@@ -40,6 +40,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
          ever; here most halts poll for some microseconds and few not at all, the reverse, so that there is \
          little that a lower ceiling could spare. An effect not shown here says nothing against the source",
     ],
+    on_your_host: "`haltwise tune` compares a lower ceiling, halving and a floor with what is set; the findings \
+                   `shrink-0-on-bursts` and `ceiling-above-1ms` name the parameter",
     differs: "the load is made, not recorded: its gaps stay as drawn however soon it is answered, so that \
               answers a second hardly move; and who polls here is the VMM, after an exit of its own",
     run: run_one,

@@ -49,6 +49,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "the source has a plan and no measurement: that a neighbour costs and that classes take it back is \
          what the plan rests on, and not a figure of its own",
     ],
+    on_your_host: "no finding: haltwise does not set classes of cache and memory bandwidth",
     differs: "no root of resctrl was named (--resctrl), so the classes were made in a fake one and could \
               not isolate; the source reports no figures either",
     run: run_one,

@@ -42,6 +42,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         )]
     },
     limits: &[],
+    on_your_host: "the finding `emulated-framebuffer` says what video memory costs that is written access by access",
     differs: "this guest does nothing but draw, so the whole cost of an exit shows; the source's \
               smaller factors are of programs that also compute what they draw",
     run: run_one,

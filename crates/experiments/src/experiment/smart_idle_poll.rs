@@ -42,6 +42,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "a threshold of 200 us is ours, where wake-ups are too slow for the source's 100 us",
         "25.98 and 25.95 us are taken for a difference of at most 10 %",
     ],
+    on_your_host: "`haltwise tune` on a capture of the guest plays `smart-idle-poll` by `--policy`, beside haltpoll, \
+                   menu, teo and `idle=poll`",
     differs: "no block layer and no file system lie above the device here, so what is left of a request is \
               its wake-up, and polling takes more of it away",
     run: run_one,

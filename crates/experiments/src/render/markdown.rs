@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{counts, failure, groups, how, legend, limits, number, verdicts, witness};
 use crate::experiment::found::{Found, Report};
-use crate::experiment::{Chart, Table};
+use crate::experiment::{Chart, Table, registry};
 
 pub fn markdown(report: &Report) -> String {
     let mut text = String::from(
@@ -40,6 +40,9 @@ fn one(report: &Report, found: &Found) -> String {
     let mut text = format!("\n## {}: {}\n\n", found.name, found.title);
     let _ = write!(text, "Source: {}. It reports:\n\n", found.source.document);
     text.push_str(&list(&found.source.reports));
+    if let Some(experiment) = registry::find(&found.name) {
+        let _ = write!(text, "\nOn your host: {}.\n", experiment.on_your_host);
+    }
     if let Some(failure) = failure(found) {
         let _ = writeln!(text, "\nIt {failure}.");
         return text;
