@@ -114,10 +114,10 @@ impl<R: ChunkReader + 'static> Iterator for ColumnChunks<R> {
         let column = self.of.metadata.row_group(group).column(self.column);
         let (start, length) = column.byte_range();
         let codec = match column.compression() {
-            Compression::ZSTD(_) => Codec::Zstd(Arc::clone(&self.of.zstd)),
-            Compression::SNAPPY => Codec::Snappy,
-            // The codecs of all columns that are read were checked.
-            _ => Codec::None,
+            Compression::ZSTD(_) => Some(Codec::Zstd(Arc::clone(&self.of.zstd))),
+            Compression::SNAPPY => Some(Codec::Snappy),
+            // Columns with other codecs were refused.
+            _ => None,
         };
         let chunk = Chunk::new(Arc::clone(&self.of.file), start, length, codec);
         Some(chunk.map(|chunk| Box::new(chunk) as Box<dyn PageReader>))
@@ -127,7 +127,6 @@ impl<R: ChunkReader + 'static> Iterator for ColumnChunks<R> {
 impl<R: ChunkReader + 'static> PageIterator for ColumnChunks<R> {}
 
 enum Codec {
-    None,
     Snappy,
     Zstd(Arc<Mutex<Zstd>>),
 }
@@ -135,7 +134,6 @@ enum Codec {
 impl Codec {
     fn unpack(&self, packed: &[u8], bytes: usize) -> Result<Vec<u8>, ParquetError> {
         match self {
-            Self::None => Ok(packed.to_vec()),
             Self::Snappy => {
                 let mut unpacked = vec![0; bytes];
                 let length = snap::raw::Decoder::new().decompress(packed, &mut unpacked);
@@ -155,14 +153,19 @@ struct Chunk<R> {
     file: Arc<R>,
     at: u64,
     end: u64,
-    codec: Codec,
+    codec: Option<Codec>,
     /// Header of the page whose bytes come next, if it was read.
     header: Option<Header>,
 }
 
 impl<R: ChunkReader> Chunk<R> {
     /// Fails where the chunk is not in the file: nothing is allocated by a length that a footer claims.
-    fn new(file: Arc<R>, start: u64, length: u64, codec: Codec) -> Result<Self, ParquetError> {
+    fn new(
+        file: Arc<R>,
+        start: u64,
+        length: u64,
+        codec: Option<Codec>,
+    ) -> Result<Self, ParquetError> {
         let end = start.checked_add(length).filter(|end| *end <= file.len());
         let end = end.ok_or_else(|| {
             ParquetError::EOF(format!("{length} bytes at {start} are not in the file"))
@@ -195,16 +198,16 @@ impl<R: ChunkReader> Chunk<R> {
     fn page(&self, header: &Header) -> Result<Page, ParquetError> {
         let (unpacked, levels) = (header.unpacked() as usize, header.level_bytes() as usize);
         let bytes = self.file.get_bytes(self.at, header.packed() as usize)?;
-        if matches!(self.codec, Codec::None) || !header.is_packed() {
+        let Some(codec) = self.codec.as_ref().filter(|_| header.is_packed()) else {
             return header.page(bytes);
-        }
+        };
         let refused = |what| ParquetError::General(format!("the page at {} has {what}", self.at));
         let parts = bytes.split_at_checked(levels);
         let (levels, values) = parts.ok_or_else(|| refused("no values".to_owned()))?;
         // A page of NULLs has no values, and nothing to unpack.
         let mut all = match unpacked.checked_sub(levels.len()) {
             Some(0) | None => Vec::new(),
-            Some(bytes) => self.codec.unpack(values, bytes)?,
+            Some(bytes) => codec.unpack(values, bytes)?,
         };
         all.splice(..0, levels.iter().copied());
         if all.len() != unpacked {

@@ -16,8 +16,8 @@ use super::columns::{COLUMNS, OF_HISTOGRAM};
 use super::{SCHEMA, SCHEMA_KEY, SEALED_SCHEMA, seal};
 use crate::contain::contain;
 use crate::parquet_form::{self, Wanted};
-use crate::table::{Column, Kind};
 use crate::sums::Checked;
+use crate::table::{Column, Kind};
 use crate::{files, footer};
 
 const BATCH_ROWS: usize = 16 * 1024;

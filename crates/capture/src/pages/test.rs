@@ -150,7 +150,7 @@ fn a_header_that_breaks_off_is_refused() {
 #[test]
 fn a_chunk_that_is_not_in_the_file_is_refused() {
     let file = Arc::new(Bytes::from_static(&[0; 10]));
-    let chunk = |start, length| Chunk::new(Arc::clone(&file), start, length, Codec::None);
+    let chunk = |start, length| Chunk::new(Arc::clone(&file), start, length, None);
     assert!(chunk(2, 8).is_ok());
     for (start, length) in [(2, 9), (11, 0), (0, u64::MAX), (u64::MAX, 1)] {
         let error = chunk(start, length).err().unwrap().to_string();
