@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -298,18 +298,33 @@ pub(crate) fn fired<'a>(explained: &Value, rules: &[&'a str]) -> Option<Vec<&'a 
     Some(findings?.iter().chain(small?).filter_map(rule).collect())
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Halt {
     pub(crate) tid: u32,
-    pub(crate) end_ns: u64,
+    pub(crate) start_ns: u64,
+    #[serde(rename = "halt_ns")]
     pub(crate) length_ns: u64,
     pub(crate) waited: bool,
     pub(crate) change: String,
     pub(crate) window_ns: Option<u64>,
-    /// `None` where it is not known.
-    pub(crate) wake: Option<String>,
-    pub(crate) polled: bool,
-    pub(crate) poll_ns: u64,
+    pub(crate) wake: String,
+    pub(crate) polled: Option<bool>,
+    pub(crate) poll_ns: Option<u64>,
+}
+
+impl Halt {
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.length_ns)
+    }
+
+    pub(crate) fn has_polled(&self) -> bool {
+        self.polled == Some(true)
+    }
+
+    /// Source of the wake-up, if it is known.
+    pub(crate) fn wake(&self) -> Option<&str> {
+        Some(&*self.wake).filter(|wake| *wake != "unknown")
+    }
 }
 
 pub(crate) fn halts(capture: &Path) -> Result<Vec<Halt>> {
@@ -318,37 +333,9 @@ pub(crate) fn halts(capture: &Path) -> Result<Vec<Halt>> {
 }
 
 pub(crate) fn parse_halts(printed: &str) -> Result<Vec<Halt>> {
-    let halt = |line: &str| {
-        let fields: Vec<&str> = line.split(',').collect();
-        let [
-            tid,
-            start,
-            halt,
-            waited,
-            change,
-            window,
-            _,
-            wake,
-            polled,
-            poll,
-        ] = fields[..]
-        else {
-            bail!("no halt: {line}");
-        };
-        let length_ns: u64 = halt.parse()?;
-        Ok(Halt {
-            tid: tid.parse()?,
-            end_ns: start.parse::<u64>()?.saturating_add(length_ns),
-            length_ns,
-            waited: waited == "true",
-            change: change.to_owned(),
-            window_ns: window.parse().ok(),
-            wake: (wake != "unknown").then(|| wake.to_owned()),
-            polled: polled == "true",
-            poll_ns: poll.parse().unwrap_or(0),
-        })
-    };
-    printed.lines().skip(1).map(halt).collect()
+    let halts = serde_json::Deserializer::from_str(printed).into_iter();
+    let halts: Result<_, _> = halts.collect();
+    halts.context("understand what capture-halts printed")
 }
 
 #[cfg(test)]
@@ -356,16 +343,13 @@ mod test {
     use super::*;
 
     #[test]
-    fn a_line_that_is_no_halt_is_an_error() {
-        let head =
-            "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake,polled,poll_ns";
-        let halts = parse_halts(&format!("{head}\n7,100,50,true,grow,10,20,unknown,true,\n"));
-        let halts = halts.unwrap();
-        assert_eq!(
-            (halts.len(), halts[0].end_ns, halts[0].poll_ns),
-            (1, 150, 0)
-        );
-        assert_eq!((halts[0].window_ns, &halts[0].wake), (Some(10), &None));
-        assert!(parse_halts(&format!("{head}\n1,2")).is_err());
+    fn what_is_no_halt_is_an_error() {
+        let halt = r#"{"tid":7,"start_ns":100,"halt_ns":50,"waited":true,"change":"grow","window_ns":10,"wake":"unknown","polled":null}"#;
+        let halts = parse_halts(halt).unwrap();
+        assert_eq!((halts.len(), halts[0].end_ns()), (1, 150));
+        assert_eq!((halts[0].window_ns, halts[0].wake()), (Some(10), None));
+        for bad in [r#"{"tid":7}"#, &halt[..90]] {
+            assert!(parse_halts(bad).is_err(), "{bad}");
+        }
     }
 }

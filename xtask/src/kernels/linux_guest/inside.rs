@@ -300,10 +300,11 @@ fn parse(text: &str) -> Result<Counted> {
 /// Periods that ended in a time; their thread is the CPU.
 fn stays(halts: &[Halt], within: RangeInclusive<u64>) -> Stays {
     let mut stays = Stays::new();
-    for halt in halts.iter().filter(|halt| within.contains(&halt.end_ns)) {
-        let halted_ns = halt.length_ns.saturating_sub(halt.poll_ns);
+    for halt in halts.iter().filter(|halt| within.contains(&halt.end_ns())) {
+        let poll_ns = halt.poll_ns.unwrap_or(0);
+        let halted_ns = halt.length_ns.saturating_sub(poll_ns);
         for (polls, entered, ns) in [
-            (true, halt.polled, halt.poll_ns),
+            (true, halt.has_polled(), poll_ns),
             (false, halt.waited, halted_ns),
         ] {
             let stay = stays.entry((halt.tid, polls)).or_default();
@@ -344,13 +345,17 @@ mod test {
 
     #[test]
     fn periods_count_by_what_they_entered_and_when_they_ended() {
-        let text = "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake,polled,poll_ns
-1,100,50,true,none,,,timer,true,20
-1,200,30,false,none,,,ipi,true,30
-0,200,30,true,none,,,timer,false,0
-1,900,30,false,none,,,ipi,true,30
-";
-        let stays = stays(&parse_halts(text).unwrap(), 150..=900);
+        let halts = [
+            (1, 100, 50, true, 20),
+            (1, 200, 30, false, 30),
+            (0, 200, 30, true, 0),
+            (1, 900, 30, false, 30),
+        ];
+        let halts = halts.map(|(tid, start, length, waited, poll)| {
+            let polled = poll > 0;
+            format!(r#"{{"tid":{tid},"start_ns":{start},"halt_ns":{length},"waited":{waited},"change":"none","wake":"ipi","polled":{polled},"poll_ns":{poll}}}"#)
+        });
+        let stays = stays(&parse_halts(&halts.concat()).unwrap(), 150..=900);
         let stay = |entered, ns| Stay { entered, ns };
         assert_eq!(stays[&(1, true)], stay(2, 50));
         assert_eq!(stays[&(1, false)], stay(1, 30));

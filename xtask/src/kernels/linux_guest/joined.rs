@@ -99,8 +99,8 @@ fn governor(name: &str, guest: &Path, found: &mut Found) -> Result<()> {
 /// Recorded polls: those that a wake or HLT ended, and the others.
 fn polls(halts: &[Halt]) -> [u64; 2] {
     let mut polls = [0, 0];
-    for halt in halts.iter().filter(|halt| halt.polled) {
-        let by_limit = !halt.waited && halt.wake.is_none();
+    for halt in halts.iter().filter(|halt| halt.has_polled()) {
+        let by_limit = !halt.waited && halt.wake().is_none();
         polls[usize::from(by_limit)] += 1;
     }
     polls
@@ -117,14 +117,16 @@ mod test {
 
     #[test]
     fn polls_are_told_apart_by_what_ended_them() {
-        let halts =
-            "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake,polled,poll_ns
-0,1,9,true,none,0,0,ipi,false,0
-1,1,9,false,none,0,250,unknown,true,9
-1,11,9,true,none,250,250,unknown,true,9
-1,21,9,false,none,250,250,timer,true,9
-";
-        assert_eq!(polls(&parse_halts(halts).unwrap()), [2, 1]);
+        let halts = [
+            (true, "ipi", false),
+            (false, "unknown", true),
+            (true, "unknown", true),
+            (false, "timer", true),
+        ];
+        let halts = halts.map(|(waited, wake, polled)| {
+            format!(r#"{{"tid":1,"start_ns":1,"halt_ns":9,"change":"none","waited":{waited},"wake":"{wake}","polled":{polled}}}"#)
+        });
+        assert_eq!(polls(&parse_halts(&halts.concat()).unwrap()), [2, 1]);
     }
 
     #[test]
