@@ -12,7 +12,7 @@ use crate::tracefs::EventFormat;
 pub use crate::discovery::fuzz::cmdline;
 pub use crate::guest_agent::fuzz::agent_reply;
 pub use crate::knob::fuzz::baseline;
-pub use crate::perf::fuzz::{decode, perf_record};
+pub use crate::perf::fuzz::perf_record;
 pub use crate::profile::fuzz::sample;
 
 /// Reads bytes up to the first 0 as an event's format file, and the rest as such an event; gives how

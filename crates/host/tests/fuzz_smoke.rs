@@ -29,11 +29,6 @@ fn host_perf_record_smoke() {
 }
 
 #[test]
-fn host_decode_smoke() {
-    smoke::run("host_decode", fuzz::decode, 2_000);
-}
-
-#[test]
 fn host_cmdline_smoke() {
     smoke::run("host_cmdline", fuzz::cmdline, 2_000);
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::WindowCall;
+use crate::fuzz::must_be_sound;
 use crate::kvm::{Arch, Call, Knobs, Observed, Rule, Version};
 
 const TID: Tid = Tid(7);
@@ -70,16 +71,7 @@ impl Kvm {
         self.rule(end, truth.halt_ns);
         let called = self.events.len() > told;
         let held_up = called.then(|| self.held_up.pop()).flatten().unwrap_or(0);
-        self.emit(
-            end + 300 + held_up,
-            What::VcpuWakeup {
-                tid: TID,
-                ns: truth.halt_ns,
-                waited,
-                valid: true,
-                latency_ns: None,
-            },
-        );
+        self.emit(end + 300 + held_up, wakeup(TID, truth.halt_ns, waited));
         self.now = end + 3_000 + held_up;
         truth
     }
@@ -104,6 +96,16 @@ impl Kvm {
             };
             self.emit(end, what);
         }
+    }
+}
+
+fn wakeup(tid: Tid, ns: u64, waited: bool) -> What {
+    What::VcpuWakeup {
+        tid,
+        ns,
+        waited,
+        valid: true,
+        latency_ns: None,
     }
 }
 
@@ -182,43 +184,55 @@ proptest! {
         }
     }
 
-    /// Events in any order, lost or made up: no panic, and a halt for every wake-up.
+    /// Events in any order, lost or made up, threads that come and go, ceilings that change: no panic, and for every
+    /// wake-up a halt that does not contradict itself.
     #[test]
-    fn no_events_make_it_panic(events in prop::collection::vec(any_event(), 0..200)) {
-        let wakeups = events.iter().filter(|e| matches!(e.what, What::VcpuWakeup { .. })).count();
-        prop_assert_eq!(halts(&mut decoder(MAX), &events).len(), wakeups);
+    fn no_events_make_a_halt_contradict_itself(
+        mut time_ns in any::<u64>(),
+        steps in prop::collection::vec((any_ns(), any_what(), 0..40_u32), 0..200),
+    ) {
+        let mut decoder = decoder(MAX);
+        for (wait_ns, what, turn) in steps {
+            time_ns = time_ns.saturating_add(wait_ns);
+            match turn {
+                0 => decoder.forget(TID),
+                1 => decoder.watch(TID, time_ns),
+                2..4 => decoder.set_param((turn == 2).then_some(30_000)),
+                _ => {}
+            }
+            let halts = halts(&mut decoder, &[Event { time_ns, what }]);
+            for halt in &halts {
+                must_be_sound(halt, time_ns);
+            }
+            prop_assert_eq!(halts.len(), usize::from(matches!(what, What::VcpuWakeup { .. })));
+        }
     }
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
-    let tid = (0..4_u32).prop_map(Tid);
-    let what = prop_oneof![
-        (tid.clone(), any::<u64>(), any::<bool>()).prop_map(|(tid, ns, waited)| {
-            What::VcpuWakeup {
+fn any_ns() -> impl Strategy<Value = u64> {
+    prop_oneof![0..5_000_u64, 0..100_000_u64]
+}
+
+fn any_what() -> impl Strategy<Value = What> {
+    let tid = || prop_oneof![Just(TID), Just(Tid(8))];
+    let window = || (0..8_u32).prop_map(|steps| steps * 10_000);
+    let (vcpu, source) = (VcpuId(0), WakeSource::Ipi);
+    let ns = prop_oneof![9 => any_ns(), 1 => any::<u64>()];
+    prop_oneof![
+        (tid(), ns, any::<bool>()).prop_map(|(tid, ns, waited)| wakeup(tid, ns, waited)),
+        (tid(), window(), window(), any::<bool>()).prop_map(move |(tid, old, new, grow)| {
+            What::HaltPollNs {
                 tid,
-                ns,
-                waited,
-                valid: true,
-                latency_ns: None,
-            }
-        }),
-        (tid.clone(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
-            |(tid, old, new, grow)| What::HaltPollNs {
-                tid,
-                vcpu: VcpuId(0),
+                vcpu,
                 grow,
                 old,
-                new
+                new,
             }
-        ),
-        tid.clone().prop_map(|tid| What::Waking {
-            tid,
-            source: WakeSource::Ipi
         }),
-        tid.prop_map(|tid| What::Slept { tid }),
+        tid().prop_map(move |tid| What::Waking { tid, source }),
+        tid().prop_map(|tid| What::Slept { tid }),
         Just(What::Gap),
-    ];
-    (any::<u64>(), what).prop_map(|(time_ns, what)| Event { time_ns, what })
+    ]
 }
 
 /// Without the scheduler's events a failed poll is as long as its window at most, and without windows
@@ -327,18 +341,11 @@ fn called(halt_ns: u64, waited: bool, between: &[(u64, What)]) -> Halt {
         old: 0,
         new: 10_000,
     };
-    let wakeup = What::VcpuWakeup {
-        tid: TID,
-        ns: halt_ns,
-        waited,
-        valid: true,
-        latency_ns: None,
-    };
     let events = [(CALLED_NS, change)]
         .into_iter()
         .chain(between.iter().copied());
     let events: Vec<Event> = events
-        .chain([(CALLED_NS + 800_000, wakeup)])
+        .chain([(CALLED_NS + 800_000, wakeup(TID, halt_ns, waited))])
         .map(|(time_ns, what)| Event { time_ns, what })
         .collect();
     halts(&mut decoder(MAX), &events)[0]
@@ -403,14 +410,7 @@ fn a_gap_in_one_threads_events_leaves_the_others_alone() {
         halts(&mut decoder, &kvm.events);
         let time_ns = kvm.now;
         let gap = What::ThreadGap { tid: gap };
-        let wakeup = What::VcpuWakeup {
-            tid: TID,
-            ns: 5_000,
-            waited: false,
-            valid: true,
-            latency_ns: None,
-        };
-        let events = [gap, wakeup].map(|what| Event { time_ns, what });
+        let events = [gap, wakeup(TID, 5_000, false)].map(|what| Event { time_ns, what });
         assert_eq!(halts(&mut decoder, &events)[0].window_ns, window);
     }
 }

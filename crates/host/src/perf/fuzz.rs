@@ -1,4 +1,4 @@
-//! Entry points for fuzzing this source: its record parser on any bytes, its decoder on any events.
+//! Entry point for fuzzing this source: its record parser on any bytes, through to halts.
 //!
 //! Not part of the library's interface.
 
@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 
 use haltwise_core::decode::waker::{self, Kin};
 use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
-use haltwise_core::event::WakeSource;
 use haltwise_core::fuzz::must_be_sound;
-use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::ids::Tid;
 
 use super::events::{Events, SeenWhat};
 use super::record::{self, Record};
@@ -97,94 +96,6 @@ pub(super) fn new_decoder(bytes: &[u8]) -> Decoder {
     decoder.set_param(Some(200_000));
     decoder.watch(Tid(25_368), 0);
     decoder
-}
-
-/// Reads bytes as instructions to the decoder (an operation, then its numbers, little-endian) and
-/// follows them; gives how many halts come out. Time never runs backwards.
-///
-/// # Panics
-/// If a halt contradicts itself.
-pub fn decode(bytes: &[u8]) -> u64 {
-    let mut script = Script(bytes);
-    let mut decoder = new_decoder(bytes);
-    let mut now_ns = 0_u64;
-    let mut halts = 0;
-    while let Some(step) = script.step() {
-        match step {
-            Step::Wait(ns) => now_ns = now_ns.saturating_add(ns),
-            Step::Param(param) => decoder.set_param(param),
-            Step::Watch(tid) => decoder.watch(tid, now_ns),
-            Step::Forget(tid) => decoder.forget(tid),
-            Step::Event(what) => {
-                let time_ns = now_ns;
-                halts += fold(&mut decoder, vec![Event { time_ns, what }]);
-            }
-        }
-    }
-    halts
-}
-
-enum Step {
-    Wait(u64),
-    Param(Option<u32>),
-    Watch(Tid),
-    Forget(Tid),
-    Event(What),
-}
-
-/// Instructions to the decoder that were not followed yet.
-struct Script<'a>(&'a [u8]);
-
-impl Script<'_> {
-    /// The next number of so many bytes; `None` at the end.
-    fn number(&mut self, bytes: usize) -> Option<u64> {
-        let (number, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(
-            number
-                .iter()
-                .rev()
-                .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-        )
-    }
-
-    fn small(&mut self) -> Option<u32> {
-        self.number(4).and_then(|number| u32::try_from(number).ok())
-    }
-
-    /// The next instruction; `None` at the end.
-    fn step(&mut self) -> Option<Step> {
-        let operation = self.number(1)?;
-        let tid = Tid(u32::try_from(operation >> 4 & 3).ok()?);
-        let flag = |bit: u32| operation >> bit & 1 != 0;
-        let wide = flag(3);
-        Some(match operation & 7 {
-            0 => Step::Wait(self.number(if wide { 8 } else { 2 })?),
-            1 => Step::Event(What::VcpuWakeup {
-                tid,
-                ns: self.number(if wide { 8 } else { 3 })?,
-                waited: flag(6),
-                valid: flag(7),
-                latency_ns: None,
-            }),
-            2 => Step::Event(What::HaltPollNs {
-                tid,
-                vcpu: VcpuId(tid.0),
-                grow: flag(6),
-                old: self.small()?,
-                new: self.small()?,
-            }),
-            3 => Step::Event(What::Waking {
-                tid,
-                source: WakeSource::ALL[usize::from(flag(6)) + 2 * usize::from(flag(7))],
-            }),
-            4 => Step::Event(What::Slept { tid }),
-            5 => Step::Event(What::Gap),
-            6 => Step::Param(if wide { Some(self.small()?) } else { None }),
-            _ if wide => Step::Watch(tid),
-            _ => Step::Forget(tid),
-        })
-    }
 }
 
 fn fold(decoder: &mut Decoder, events: Vec<Event>) -> u64 {
