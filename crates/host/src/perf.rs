@@ -15,7 +15,6 @@
 //! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
 //! that switched host polling off.
 
-mod buffer;
 pub(crate) mod collector;
 mod counts;
 mod events;

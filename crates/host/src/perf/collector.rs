@@ -1,21 +1,17 @@
 //! The tracepoint source as a [`Collector`]: reads the rings, orders, decodes, places.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
 use haltwise_core::event::{Facts, Lost};
-use haltwise_core::ids::Tid;
+use haltwise_core::ids::{Pid, Tid};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use super::counts::Counts;
 use super::events::{Events, Seen, SeenWhat};
-use super::explain::{explain, is_gone};
 use super::places::Places;
-use super::ring::Ring;
+use super::ring::{Given, Rings};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector, Counting};
-use crate::cpus;
-use crate::losses::{self, Losses, RingLosses};
+use crate::losses;
 use crate::params;
 use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
@@ -62,15 +58,14 @@ pub struct PerfCollector {
     options: CollectOptions,
     root: Root,
     events: Events,
-    rings: BTreeMap<u32, Ring>,
+    rings: Rings,
     order: Order<Seen>,
     decoder: Decoder,
     counts: Counts,
     places: Places,
-    watched: BTreeSet<Tid>,
+    watched: Vec<Tid>,
     missing: Vec<Missing>,
     last_scan_ns: u64,
-    losses: Losses,
     keeps: Keeps,
     counting: Counting,
 }
@@ -107,16 +102,15 @@ impl PerfCollector {
         let mut collector = Self {
             places: Places::new(root.clone(), &options.vms),
             events,
-            rings: BTreeMap::new(),
+            rings: Rings::default(),
             order: Order::default(),
             decoder: Decoder::new(Rules {
                 clamps_at_entry: kernel.is_from(6, 1),
             }),
             counts: Counts::new(interval_ns(&options), now),
-            watched: BTreeSet::new(),
+            watched: Vec::new(),
             missing,
             last_scan_ns: now,
-            losses: Losses::default(),
             keeps,
             counting: Counting::default(),
             options,
@@ -131,26 +125,9 @@ impl PerfCollector {
 
     /// Opens the CPUs that are online and not open yet.
     fn open_cpus(&mut self) -> Result<(), CollectError> {
-        let online = cpus::online(&self.root)?;
-        let bytes = ring_bytes(self.options.buffer_bytes, online.len());
-        for cpu in online {
-            if self.rings.contains_key(&cpu) {
-                continue;
-            }
-            match Ring::open(&self.events, cpu, bytes) {
-                Ok(mut ring) => {
-                    let tids: Vec<Tid> = self.watched.iter().copied().collect();
-                    ring.watch(&self.events, &tids)
-                        .and_then(|()| ring.enable())
-                        .map_err(explain(cpu))?;
-                    self.rings.insert(cpu, ring);
-                }
-                // It went offline in between.
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(explain(cpu)(error)),
-            }
-        }
-        Ok(())
+        let (always, watched) = (self.events.always(), self.events.watching(&self.watched));
+        let bytes = self.options.buffer_bytes;
+        self.rings.open_online(&self.root, bytes, &always, &watched)
     }
 
     /// Lets the kernel pass the sleeps and wake-ups of the threads known now.
@@ -158,16 +135,14 @@ impl PerfCollector {
         let Some(tids) = self.places.take_changed() else {
             return Ok(());
         };
-        for (&cpu, ring) in &mut self.rings {
-            ring.watch(&self.events, &tids).map_err(explain(cpu))?;
-        }
+        self.rings.watch(&self.events.watching(&tids))?;
         if self.events.sees_sched() {
             let since = clock::monotonic_ns();
             for tid in &tids {
                 self.decoder.watch(*tid, since);
             }
         }
-        self.watched = tids.into_iter().collect();
+        self.watched = tids;
         Ok(())
     }
 
@@ -187,14 +162,18 @@ impl PerfCollector {
     /// their turn, so that it is watched as soon as can be.
     fn read_rings(&mut self) {
         let (events, order, places) = (&self.events, &mut self.order, &mut self.places);
-        for ring in self.rings.values_mut() {
-            ring.read(events, |seen| {
-                if let Some(tid) = seen.what.vcpu() {
-                    places.halts(tid, seen.pid);
-                }
-                order.push(seen.time_ns, seen);
-            });
-        }
+        self.rings.read(|_, time_ns, given| {
+            let (pid, what) = match given {
+                Given::Event { pid, raw } => (pid, events.parse(raw)?),
+                Given::Gap => (0, SeenWhat::Whole(What::Gap)),
+            };
+            let pid = Pid(pid);
+            if let Some(tid) = what.vcpu() {
+                places.halts(tid, pid);
+            }
+            order.push(time_ns, Seen { time_ns, pid, what });
+            Some(what.of())
+        });
     }
 
     fn fold(&mut self, ready: &[Seen], facts: &mut Facts) {
@@ -250,27 +229,15 @@ impl PerfCollector {
         }
     }
 
-    fn tell_losses(&mut self, facts: &mut Facts, now_ns: u64) {
-        let of_rings = self.rings.values().map(Ring::losses);
-        report_losses(&mut self.losses, of_rings, &mut self.order, facts, now_ns);
-    }
-
-    /// The kernel counted every event. What it counted and did not record, and did not tell either,
-    /// shows at the end. (Seen: single wake-ups from interrupts, on 6.18.)
+    /// Events counted but not recorded. (Seen: single wake-ups from interrupts, on 6.18.)
     fn tell_last_losses(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        let (mut kvm, mut sched) = (0, 0);
-        for (&cpu, ring) in &mut self.rings {
-            let (k, s) = ring.unaccounted().map_err(explain(cpu))?;
-            kvm += k;
-            sched += s;
+        let unaccounted = self.rings.close()?;
+        for (count, place) in [
+            (unaccounted.always, "KVM event counted but not recorded"),
+            (unaccounted.watched, Lost::SCHED),
+        ] {
+            losses::push(&mut facts.lost, now_ns, count, place);
         }
-        losses::push(
-            &mut facts.lost,
-            now_ns,
-            kvm,
-            "KVM event counted but not recorded",
-        );
-        losses::push(&mut facts.lost, now_ns, sched, Lost::SCHED);
         Ok(())
     }
 }
@@ -287,7 +254,7 @@ impl Collector for PerfCollector {
         self.watch_threads()?;
         let ready = self.order.end_round(began);
         self.fold(&ready, facts);
-        self.tell_losses(facts, began);
+        self.rings.report(&mut self.order, facts, began);
         if began.saturating_sub(self.last_scan_ns) >= SCAN_NS {
             self.last_scan_ns = began;
             self.scan()?;
@@ -319,19 +286,16 @@ impl Collector for PerfCollector {
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let ended_ns = self.end(facts)?;
-        for (&cpu, ring) in &mut self.rings {
-            ring.disable().map_err(explain(cpu))?;
-        }
+        self.rings.disable()?;
         let now = clock::monotonic_ns();
         self.read_rings();
         let ready = self.order.finish();
         self.fold(&ready, facts);
         self.counts.finish(ended_ns, &mut facts.counts);
-        self.tell_losses(facts, now);
+        self.rings.report(&mut self.order, facts, now);
         let told = self.tell_last_losses(facts, now);
         self.places.refresh_roster();
         self.places.vms.end(facts);
-        self.rings.clear();
         told
     }
 
@@ -360,37 +324,6 @@ impl Collector for PerfCollector {
 
 fn interval_ns(options: &CollectOptions) -> u64 {
     u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Reports what rings lost and what could not be read of them, and what came too late to be put in order.
-pub(super) fn report_losses<T>(
-    losses: &mut Losses,
-    of_rings: impl Iterator<Item = RingLosses>,
-    order: &mut Order<T>,
-    facts: &mut Facts,
-    now_ns: u64,
-) {
-    let (mut lost, mut unreadable) = (0, 0);
-    for of_ring in of_rings {
-        lost += of_ring.lost;
-        unreadable += of_ring.unreadable;
-    }
-    let counts = [
-        (lost, "perf ring full"),
-        (unreadable, "record not understood"),
-    ];
-    losses.report(&mut facts.lost, now_ns, counts);
-    let place = "event too late to be put in order";
-    losses::push(&mut facts.lost, now_ns, order.take_late(), place);
-}
-
-/// A CPU's share of the buffer, a power of two between 512 KiB and 16 MiB.
-pub(super) fn ring_bytes(total: u32, cpus: usize) -> usize {
-    let share = usize::try_from(total).unwrap_or(0) / cpus.max(1);
-    share
-        .checked_next_power_of_two()
-        .unwrap_or(usize::MAX)
-        .clamp(512 << 10, 16 << 20)
 }
 
 #[cfg(test)]
@@ -425,13 +358,5 @@ mod test {
             assert!(matches!(refused, CollectError::Denied { .. }), "{refused}");
             assert!(refused.to_string().ends_with("(needs CAP_PERFMON)"));
         }
-    }
-
-    #[test]
-    fn a_ring_is_a_fair_share_within_bounds() {
-        assert_eq!(ring_bytes(16 << 20, 2), 8 << 20);
-        assert_eq!(ring_bytes(16 << 20, 3), 8 << 20);
-        assert_eq!(ring_bytes(16 << 20, 256), 512 << 10);
-        assert_eq!(ring_bytes(u32::MAX, 1), 16 << 20);
     }
 }

@@ -7,7 +7,9 @@ use haltwise_core::decode::waker::Waker;
 use haltwise_core::ids::{Pid, Tid, VcpuId};
 use haltwise_core::recording::Missing;
 
+use super::filter;
 use super::layouts::{Kind, Layouts};
+use super::ring::{Of, Tracepoint};
 use crate::collector::CollectError;
 use crate::tracefs::{EventFormat, Tracefs};
 
@@ -37,15 +39,18 @@ impl SeenWhat {
             _ => None,
         }
     }
+
+    pub(super) fn of(self) -> Of {
+        match self {
+            Self::Waking { .. } | Self::Whole(What::Slept { .. }) => Of::Watched,
+            Self::Whole(_) => Of::Always,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Wakeup,
-    /// The same before 4.7, which does not say whether it is valid.
-    OldWakeup,
-    /// The same where KVM tells the wake-up latency.
-    StampedWakeup,
     Window,
     Waking,
     Switch,
@@ -54,12 +59,18 @@ enum Event {
 impl Kind for Event {
     fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Wakeup => &["common_pid", "ns", "waited", "valid"],
-            Self::OldWakeup => &["common_pid", "ns", "waited"],
-            Self::StampedWakeup => &["common_pid", "ns", "waited", "valid", "latency_ns"],
+            Self::Wakeup => &["common_pid", "ns", "waited"],
             Self::Window => &["common_pid", "vcpu_id", "grow", "old", "new"],
             Self::Waking => &["common_pid", "pid", "common_flags"],
             Self::Switch => &["prev_pid", "prev_state"],
+        }
+    }
+
+    fn optional(self) -> &'static [&'static str] {
+        match self {
+            // From 4.7 on, and where KVM tells the wake-up latency.
+            Self::Wakeup => &["valid", "latency_ns"],
+            Self::Window | Self::Waking | Self::Switch => &[],
         }
     }
 }
@@ -69,21 +80,6 @@ pub(super) struct Events(Layouts<Event>);
 
 /// `TASK_INTERRUPTIBLE`: how KVM blocks (`kvm_vcpu_block`).
 const ASLEEP: u64 = 1;
-
-/// The state with which a switch says something here, as a filter of `sched_switch`: asleep. One that was
-/// preempted (0, or 0x100 and more) tells nothing of a halt.
-pub(super) fn telling_state() -> String {
-    format!("prev_state=={ASLEEP}")
-}
-
-/// Which field a filter by thread goes by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filter {
-    /// Every event is wanted: vCPU threads tell themselves.
-    None,
-    Waking,
-    Switch,
-}
 
 impl Events {
     /// Reads the layouts. Only `kvm_vcpu_wakeup` is indispensable; what else is absent is told.
@@ -123,13 +119,7 @@ impl Events {
         wakeup: &EventFormat,
         others: [Option<&EventFormat>; 3],
     ) -> Result<Self, CollectError> {
-        let has = |field| wakeup.number(field).is_ok();
-        let kind = match (has("valid"), has("latency_ns")) {
-            (false, _) => Event::OldWakeup,
-            (true, false) => Event::Wakeup,
-            (true, true) => Event::StampedWakeup,
-        };
-        let mut layouts = Layouts::new(kind, wakeup)?;
+        let mut layouts = Layouts::new(Event::Wakeup, wakeup)?;
         let kinds = [Event::Window, Event::Waking, Event::Switch];
         for (kind, format) in kinds.into_iter().zip(others) {
             format.map_or(Ok(()), |format| layouts.add(kind, format))?;
@@ -137,14 +127,27 @@ impl Events {
         Ok(Self(layouts))
     }
 
-    pub(super) fn to_open(&self) -> Vec<(u64, Filter)> {
+    /// KVM's, which are not filtered: vCPU threads tell themselves.
+    pub(super) fn always(&self) -> Vec<Tracepoint<&str>> {
+        let all = self.0.all().iter();
+        let of_kvm = all.filter(|it| matches!(it.kind, Event::Wakeup | Event::Window));
+        of_kvm.map(|it| (it.id, None)).collect()
+    }
+
+    /// The sleeps and wake-ups of these threads, and of few others.
+    pub(super) fn watching(&self, tids: &[Tid]) -> Vec<Tracepoint> {
         let filter = |event| match event {
-            Event::Wakeup | Event::OldWakeup | Event::StampedWakeup | Event::Window => Filter::None,
-            Event::Waking => Filter::Waking,
-            Event::Switch => Filter::Switch,
+            Event::Wakeup | Event::Window => None,
+            Event::Waking => Some(filter::threads("pid", tids)),
+            // Asleep. One that was preempted (0, or 0x100 and more) tells nothing of a halt.
+            Event::Switch => {
+                let threads = filter::threads("prev_pid", tids);
+                Some(format!("prev_state=={ASLEEP}&&({threads})"))
+            }
         };
         let all = self.0.all().iter();
-        all.map(|it| (it.id, filter(it.kind))).collect()
+        let watched = all.filter_map(|it| Some((it.id, Some(filter(it.kind)?))));
+        watched.collect()
     }
 
     /// Whether sleeps and wake-ups can be seen at all.
@@ -158,19 +161,17 @@ impl Events {
         let event = self.0.of(raw)?;
         let tid = Tid(event.read_u32(0)?);
         Some(match event.kind() {
-            kind @ (Event::Wakeup | Event::OldWakeup | Event::StampedWakeup) => {
-                let latency_ns = match kind {
-                    Event::StampedWakeup => Some(event.read(4)?),
-                    _ => None,
-                };
-                SeenWhat::Whole(What::VcpuWakeup {
-                    tid,
-                    ns: event.read(1)?,
-                    waited: event.is_set(2)?,
-                    valid: kind == Event::OldWakeup || event.is_set(3)?,
-                    latency_ns,
-                })
-            }
+            Event::Wakeup => SeenWhat::Whole(What::VcpuWakeup {
+                tid,
+                ns: event.read(1)?,
+                waited: event.is_set(2)?,
+                valid: !event.has(3) || event.is_set(3)?,
+                latency_ns: if event.has(4) {
+                    Some(event.read(4)?)
+                } else {
+                    None
+                },
+            }),
             Event::Window => SeenWhat::Whole(What::HaltPollNs {
                 tid,
                 vcpu: VcpuId(event.read_u32(1)?),

@@ -8,8 +8,6 @@
 mod events;
 mod timers;
 
-use std::collections::BTreeMap;
-
 use haltwise_core::decode::Order;
 use haltwise_core::decode::idle::{Did, IdleDecoder, IdleEvent};
 use haltwise_core::event::Facts;
@@ -17,28 +15,25 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use self::events::{Events, Seen};
 use self::timers::Timers;
-use super::buffer::{Buffer, Given};
-use super::collector::{report_losses, ring_bytes};
-use super::explain::{explain, is_gone};
+use super::ring::{Given, Of, Rings};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::cpus;
 use crate::idle::{Machine, polls_in_state_0};
-use crate::losses::{self, Losses, RingLosses};
+use crate::losses;
 use crate::root::Root;
 use crate::tracefs::Tracefs;
 
 #[derive(Debug)]
 pub struct IdlePerfCollector {
     events: Events,
-    rings: BTreeMap<u32, Buffer>,
+    rings: Rings,
     order: Order<(u32, u64, Seen)>,
     timers: Timers,
     decoder: IdleDecoder,
     polls_in_state_0: bool,
     machine: Machine,
     missing: Vec<Missing>,
-    losses: Losses,
 }
 
 impl IdlePerfCollector {
@@ -50,19 +45,8 @@ impl IdlePerfCollector {
         let tracefs = Tracefs::find(&root)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let cpus = cpus::online(&root)?;
-        let bytes = ring_bytes(options.buffer_bytes, cpus.len());
-        let mut rings = BTreeMap::new();
-        for &cpu in &cpus {
-            match Buffer::open(&events.to_open(), cpu, bytes) {
-                Ok(mut buffer) => {
-                    buffer.enable().map_err(explain(cpu))?;
-                    rings.insert(cpu, buffer);
-                }
-                // It went offline in between.
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(explain(cpu)(error)),
-            }
-        }
+        let mut rings = Rings::default();
+        rings.open_online(&root, options.buffer_bytes, &events.to_open(), &[])?;
         let polls_in_state_0 = polls_in_state_0(&root);
         let machine = Machine::new(root, &cpus);
         missing.extend(of_every_kernel(machine.is_haltpoll));
@@ -75,23 +59,19 @@ impl IdlePerfCollector {
             polls_in_state_0,
             machine,
             missing,
-            losses: Losses::default(),
         })
     }
 
     fn read_rings(&mut self) {
         let (events, order) = (&self.events, &mut self.order);
-        for (&cpu, buffer) in &mut self.rings {
-            buffer.read(|time_ns, given| {
-                let seen = match given {
-                    Given::Event { raw, .. } => events.parse(raw),
-                    Given::Gap => Some(Seen::Gap),
-                };
-                let Some(seen) = seen else { return false };
-                order.push(time_ns, (cpu, time_ns, seen));
-                true
-            });
-        }
+        self.rings.read(|cpu, time_ns, given| {
+            let seen = match given {
+                Given::Event { raw, .. } => events.parse(raw)?,
+                Given::Gap => Seen::Gap,
+            };
+            order.push(time_ns, (cpu, time_ns, seen));
+            Some(Of::Always)
+        });
     }
 
     fn fold(&mut self, ready: Vec<(u32, u64, Seen)>, facts: &mut Facts) {
@@ -136,25 +116,6 @@ impl IdlePerfCollector {
             }
         })
     }
-
-    fn report_losses(&mut self, facts: &mut Facts, now_ns: u64) {
-        let of_rings = self.rings.values().map(|buffer| buffer.losses);
-        report_losses(&mut self.losses, of_rings, &mut self.order, facts, now_ns);
-    }
-
-    /// The kernel counted every event: what it neither recorded nor reported as lost shows at the end.
-    fn report_uncounted(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        let mut unaccounted = 0;
-        for (&cpu, buffer) in &mut self.rings {
-            let counted = buffer.counted().map_err(explain(cpu))?;
-            let RingLosses { lost, unreadable } = buffer.losses;
-            let known = buffer.read.saturating_add(lost).saturating_add(unreadable);
-            unaccounted += counted.saturating_sub(known);
-        }
-        let place = "event of an idle CPU counted but not recorded";
-        losses::push(&mut facts.lost, now_ns, unaccounted, place);
-        Ok(())
-    }
 }
 
 /// Fields that no kernel lets this source see.
@@ -198,7 +159,7 @@ impl Collector for IdlePerfCollector {
         self.read_rings();
         let ready = self.order.end_round(began_ns);
         self.fold(ready, facts);
-        self.report_losses(facts, began_ns);
+        self.rings.report(&mut self.order, facts, began_ns);
         Ok(())
     }
 
@@ -215,17 +176,16 @@ impl Collector for IdlePerfCollector {
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         self.end(facts)?;
-        for (&cpu, buffer) in &mut self.rings {
-            buffer.disable().map_err(explain(cpu))?;
-        }
+        self.rings.disable()?;
         let now_ns = clock::monotonic_ns();
         self.read_rings();
         let ready = self.order.finish();
         self.fold(ready, facts);
-        self.report_losses(facts, now_ns);
-        let reported = self.report_uncounted(facts, now_ns);
-        self.rings.clear();
-        reported
+        self.rings.report(&mut self.order, facts, now_ns);
+        let unaccounted = self.rings.close()?.always;
+        let place = "event of an idle CPU counted but not recorded";
+        losses::push(&mut facts.lost, now_ns, unaccounted, place);
+        Ok(())
     }
 
     fn roster(&self) -> &Roster {

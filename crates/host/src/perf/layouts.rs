@@ -5,6 +5,11 @@ use crate::tracefs::{EventFormat, Field, FormatError};
 
 pub(super) trait Kind: Copy {
     fn fields(self) -> &'static [&'static str];
+
+    /// Fields that not all kernels have, which come after the others.
+    fn optional(self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// The tracepoints that this kernel has, the one that is indispensable first.
@@ -18,7 +23,7 @@ pub(super) struct Layouts<K> {
 pub(super) struct Layout<K> {
     pub(super) id: u64,
     pub(super) kind: K,
-    fields: Vec<Field>,
+    fields: Vec<Option<Field>>,
 }
 
 pub(super) struct Values<'a, K> {
@@ -37,11 +42,14 @@ impl<K: Kind> Layouts<K> {
     }
 
     pub(super) fn add(&mut self, kind: K, format: &EventFormat) -> Result<(), CollectError> {
-        let fields = kind.fields().iter().map(|field| number(format, field));
+        let needed = kind.fields().iter();
+        let needed = needed.map(|field| number(format, field).map(Some));
+        let optional = kind.optional().iter();
+        let optional = optional.map(|field| Ok(format.number(field).ok()));
         self.all.push(Layout {
             id: format.id,
             kind,
-            fields: fields.collect::<Result<_, _>>()?,
+            fields: needed.chain(optional).collect::<Result<_, _>>()?,
         });
         Ok(())
     }
@@ -63,13 +71,22 @@ impl<K: Kind> Values<'_, K> {
         self.layout.kind
     }
 
+    fn field(&self, at: usize) -> Option<&Field> {
+        self.layout.fields.get(at)?.as_ref()
+    }
+
+    /// Whether this kernel has a field.
+    pub(super) fn has(&self, at: usize) -> bool {
+        self.field(at).is_some()
+    }
+
     /// A field by its place among those of its kind; `None` where the bytes end before.
     pub(super) fn read(&self, at: usize) -> Option<u64> {
-        self.layout.fields.get(at)?.read(self.raw)
+        self.field(at)?.read(self.raw)
     }
 
     pub(super) fn read_u32(&self, at: usize) -> Option<u32> {
-        self.layout.fields.get(at)?.read_u32(self.raw)
+        self.field(at)?.read_u32(self.raw)
     }
 
     pub(super) fn is_set(&self, at: usize) -> Option<bool> {

@@ -16,13 +16,20 @@ use perf_event::{Builder, Clock, Counter, ReadFormat, SampleFlag, Sampler};
 use rustix::ioctl::{IntegerSetter, Opcode, ioctl, opcode};
 
 /// Opens a tracepoint on one CPU, disabled. `ring_bytes` is what its ring will have.
-pub(super) fn tracepoint(id: u64, cpu: u32, ring_bytes: usize) -> io::Result<Counter> {
+pub(super) fn tracepoint(
+    id: u64,
+    filter: Option<&str>,
+    cpu: u32,
+    ring_bytes: usize,
+) -> io::Result<Counter> {
     let mut builder = Builder::new(Tracepoint::with_id(id));
     builder
         .sample_period(1)
         .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
         .sample_id_all(true);
-    on_cpu(&mut builder, cpu, ring_bytes)
+    let counter = on_cpu(&mut builder, cpu, ring_bytes)?;
+    filter.map_or(Ok(()), |filter| set_filter(&counter, filter))?;
+    Ok(counter)
 }
 
 /// Opens an event on one CPU, whatever runs there, disabled.
@@ -48,7 +55,7 @@ const SET_OUTPUT: Opcode = opcode::none(b'$', 5);
 const SET_FILTER: Opcode = opcode::write::<*mut c_char>(b'$', 6);
 
 /// Lets the kernel drop events for which `filter` is false.
-pub(super) fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
+fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
     let filter = CString::new(filter).map_err(io::Error::other)?;
     let text = filter.as_ptr().cast_mut().cast();
     // SAFETY: this request takes the address of a text; `filter` outlives the call below.

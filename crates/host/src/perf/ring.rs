@@ -1,126 +1,267 @@
-//! The ring of one CPU, and the events of KVM and the scheduler that write to it.
+//! The rings of all CPUs, and the tracepoints that write to them.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use haltwise_core::decode::What;
-use haltwise_core::ids::{Pid, Tid};
-use perf_event::Counter;
+use haltwise_core::decode::Order;
+use haltwise_core::event::Facts;
+use perf_event::{Counter, Sampler};
 
-use super::buffer::{Buffer, Given};
-use super::events::{Events, Filter, Seen, SeenWhat};
-use super::{events, filter, open};
-use crate::losses::RingLosses;
+use super::explain::{explain, is_gone};
+use super::open;
+use super::record::{self, Record};
+use crate::collector::CollectError;
+use crate::cpus;
+use crate::losses::{self, Losses, RingLosses};
+use crate::opaque::Opaque;
+use crate::root::Root;
 
+/// A tracepoint by its number, and the filter that its events have to pass.
+pub(super) type Tracepoint<F = String> = (u64, Option<F>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given<'a> {
+    Event { pid: u32, raw: &'a [u8] },
+    Gap,
+}
+
+/// The tracepoint that an event came of, as rings have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// One that is there as long as the ring is.
+    Always,
+    /// One of those that [`Rings::watch`] replaces.
+    Watched,
+}
+
+/// How many events there were of the ones and the others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EventCounts {
+    pub(super) always: u64,
+    pub(super) watched: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Rings {
+    of_cpus: BTreeMap<u32, Ring>,
+    losses: Losses,
+}
+
+impl Rings {
+    /// Opens the CPUs that are online and not open yet, and begins to record there.
+    pub(super) fn open_online(
+        &mut self,
+        root: &Root,
+        buffer_bytes: u32,
+        always: &[Tracepoint<&str>],
+        watched: &[Tracepoint],
+    ) -> Result<(), CollectError> {
+        let online = cpus::online(root)?;
+        let bytes = ring_bytes(buffer_bytes, online.len());
+        for cpu in online {
+            if self.of_cpus.contains_key(&cpu) {
+                continue;
+            }
+            match Ring::open(always, cpu, bytes) {
+                Ok(mut ring) => {
+                    let watching = ring.watch(watched).and_then(|()| ring.enable());
+                    watching.map_err(explain(cpu))?;
+                    self.of_cpus.insert(cpu, ring);
+                }
+                // It went offline in between.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(explain(cpu)(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records these in place of those that were watched so far.
+    pub(super) fn watch(&mut self, watched: &[Tracepoint]) -> Result<(), CollectError> {
+        self.each(|ring| ring.watch(watched))
+    }
+
+    /// Ends recording. What is in the rings stays readable.
+    pub(super) fn disable(&mut self) -> Result<(), CollectError> {
+        self.each(Ring::disable)
+    }
+
+    fn each(&mut self, of: impl Fn(&mut Ring) -> io::Result<()>) -> Result<(), CollectError> {
+        let mut all = self.of_cpus.iter_mut();
+        all.try_for_each(|(&cpu, ring)| of(ring).map_err(explain(cpu)))
+    }
+
+    /// Reads what is in the rings: CPU, time and event. `take` says of each that it has understood whose it is.
+    pub(super) fn read(&mut self, mut take: impl FnMut(u32, u64, Given<'_>) -> Option<Of>) {
+        for (&cpu, ring) in &mut self.of_cpus {
+            ring.read(|time_ns, given| take(cpu, time_ns, given));
+        }
+    }
+
+    /// Reports what rings lost and what could not be read of them, and what came too late to be put in order.
+    pub(super) fn report<T>(&mut self, order: &mut Order<T>, facts: &mut Facts, now_ns: u64) {
+        let (mut lost, mut unreadable) = (0, 0);
+        for ring in self.of_cpus.values() {
+            lost += ring.losses.lost;
+            unreadable += ring.losses.unreadable;
+        }
+        let counts = [
+            (lost, "perf ring full"),
+            (unreadable, "record not understood"),
+        ];
+        self.losses.report(&mut facts.lost, now_ns, counts);
+        let place = "event too late to be put in order";
+        losses::push(&mut facts.lost, now_ns, order.take_late(), place);
+    }
+
+    /// Closes the rings. The kernel counted every event: how many it neither recorded nor told as lost shows only now,
+    /// when recording has ended and all was read.
+    pub(super) fn close(&mut self) -> Result<EventCounts, CollectError> {
+        let mut sum = EventCounts::default();
+        for (cpu, mut ring) in std::mem::take(&mut self.of_cpus) {
+            let of_ring = ring.unaccounted().map_err(explain(cpu))?;
+            sum.always += of_ring.always;
+            sum.watched += of_ring.watched;
+        }
+        Ok(sum)
+    }
+}
+
+/// One CPU's tracepoints. The first owns the ring, the others write into it too.
 #[derive(Debug)]
-pub(super) struct Ring {
+struct Ring {
     cpu: u32,
     bytes: usize,
-    /// KVM's, which are not filtered.
-    buffer: Buffer,
-    filtered: Vec<Counter>,
-    /// Sum of the counts of filtered events that were replaced.
+    owner: Opaque<Sampler>,
+    others: Vec<Counter>,
+    watched: Vec<Counter>,
+    /// Sum of the counts of watched events that were replaced.
     retired: u64,
-    /// Filtered events that were read so far.
-    sched: u64,
+    /// Events that were read and understood so far.
+    read: EventCounts,
+    losses: RingLosses,
 }
 
 impl Ring {
-    /// Opens the events that are not filtered, disabled.
-    pub(super) fn open(events: &Events, cpu: u32, bytes: usize) -> io::Result<Self> {
-        let ids = events.to_open();
-        let unfiltered = ids.iter().filter(|(_, by)| *by == Filter::None);
-        let unfiltered: Vec<_> = unfiltered.map(|(id, _)| (*id, None)).collect();
-        Ok(Self {
+    /// Opens the events that are always there, disabled.
+    fn open(always: &[Tracepoint<&str>], cpu: u32, bytes: usize) -> io::Result<Self> {
+        let Some((&(first, filter), rest)) = always.split_first() else {
+            return Err(io::Error::other("no event to open"));
+        };
+        let mut ring = Self {
             cpu,
             bytes,
-            buffer: Buffer::open(&unfiltered, cpu, bytes)?,
-            filtered: Vec::new(),
+            owner: Opaque(open::tracepoint(first, filter, cpu, bytes)?.sampled(bytes)?),
+            others: Vec::new(),
+            watched: Vec::new(),
             retired: 0,
-            sched: 0,
-        })
+            read: EventCounts::default(),
+            losses: RingLosses::default(),
+        };
+        for &(id, filter) in rest {
+            ring.others.push(ring.shared(id, filter)?);
+        }
+        Ok(ring)
     }
 
-    /// Begins to record. The event that ends a halt comes last, so that no halt is seen whose other
-    /// events were not.
-    pub(super) fn enable(&mut self) -> io::Result<()> {
-        self.buffer.enable()
+    /// An event that writes into this ring too, disabled.
+    fn shared(&self, id: u64, filter: Option<&str>) -> io::Result<Counter> {
+        let counter = open::tracepoint(id, filter, self.cpu, self.bytes)?;
+        open::share_ring(&counter, &self.owner)?;
+        Ok(counter)
     }
 
-    /// Ends recording. What is in the ring stays readable.
-    pub(super) fn disable(&mut self) -> io::Result<()> {
-        let mut result = self.buffer.disable();
-        for counter in &mut self.filtered {
+    /// Begins to record. The first event comes last, so that nothing of it is seen whose other events were not.
+    fn enable(&mut self) -> io::Result<()> {
+        for counter in &mut self.others {
+            counter.enable()?;
+        }
+        self.owner.enable()
+    }
+
+    fn disable(&mut self) -> io::Result<()> {
+        let mut result = self.owner.disable();
+        for counter in self.others.iter_mut().chain(&mut self.watched) {
             result = result.and(counter.disable());
         }
         result
     }
 
-    /// Sees the sleeps and wake-ups of these threads, and of few others.
-    ///
     /// An event takes one filter in its life (`ftrace_profile_set_filter`), so new events replace the
     /// old. For a moment both record; what comes twice says the same twice.
-    pub(super) fn watch(&mut self, events: &Events, tids: &[Tid]) -> io::Result<()> {
+    fn watch(&mut self, watched: &[Tracepoint]) -> io::Result<()> {
         let mut fresh = Vec::new();
-        for (id, by) in events.to_open() {
-            let filter = match by {
-                Filter::None => continue,
-                Filter::Waking => filter::threads("pid", tids),
-                Filter::Switch => {
-                    let threads = filter::threads("prev_pid", tids);
-                    format!("{}&&({threads})", events::telling_state())
-                }
-            };
-            let mut counter = open::tracepoint(id, self.cpu, self.bytes)?;
-            open::set_filter(&counter, &filter)?;
-            open::share_ring(&counter, self.buffer.owner())?;
+        for (id, filter) in watched {
+            let mut counter = self.shared(*id, filter.as_deref())?;
             counter.enable()?;
             fresh.push(counter);
         }
-        for mut old in std::mem::replace(&mut self.filtered, fresh) {
+        for mut old in std::mem::replace(&mut self.watched, fresh) {
             old.disable()?;
             self.retired = self.retired.saturating_add(old.read()?);
         }
         Ok(())
     }
 
-    pub(super) fn read(&mut self, events: &Events, mut sink: impl FnMut(Seen)) {
-        let sched = &mut self.sched;
-        self.buffer.read(|time_ns, given| {
-            let (pid, what) = match given {
-                Given::Event { pid, raw } => (pid, events.parse(raw)),
-                Given::Gap => (0, Some(SeenWhat::Whole(What::Gap))),
+    fn read(&mut self, mut take: impl FnMut(u64, Given<'_>) -> Option<Of>) {
+        while let Some(record) = self.owner.next_record() {
+            let body = record.to_contiguous();
+            let understood = match record::parse(record.ty(), &body) {
+                Some(Record::Sample { pid, time_ns, raw }) => {
+                    let of = take(time_ns, Given::Event { pid, raw });
+                    self.read.always += u64::from(of == Some(Of::Always));
+                    self.read.watched += u64::from(of == Some(Of::Watched));
+                    of.is_some()
+                }
+                Some(Record::Lost { count, time_ns }) => {
+                    self.losses.lost = self.losses.lost.saturating_add(count);
+                    take(time_ns, Given::Gap).is_some()
+                }
+                Some(Record::Other) => true,
+                None => false,
             };
-            let Some(what) = what else { return false };
-            if matches!(
-                what,
-                SeenWhat::Waking { .. } | SeenWhat::Whole(What::Slept { .. })
-            ) {
-                *sched += 1;
-            }
-            let pid = Pid(pid);
-            sink(Seen { time_ns, pid, what });
-            true
-        });
-    }
-
-    pub(super) fn losses(&self) -> RingLosses {
-        self.buffer.losses
-    }
-
-    /// How many events the kernel counted that were neither read nor told as lost: KVM's and the
-    /// scheduler's. Only meaningful when recording has ended and the ring is empty.
-    pub(super) fn unaccounted(&mut self) -> io::Result<(u64, u64)> {
-        let kvm = self.buffer.counted()?;
-        let mut sched = self.retired;
-        for counter in &mut self.filtered {
-            sched = sched.saturating_add(counter.read()?);
+            self.losses.unreadable += u64::from(!understood);
         }
+    }
+
+    fn unaccounted(&mut self) -> io::Result<EventCounts> {
+        let mut always = self.owner.read()?;
+        for counter in &mut self.others {
+            always = always.saturating_add(counter.read()?);
+        }
+        let mut watched = self.retired;
+        for counter in &mut self.watched {
+            watched = watched.saturating_add(counter.read()?);
+        }
+        let always = always.saturating_sub(self.read.always);
+        let watched = watched.saturating_sub(self.read.watched);
         // Events reported as lost may be of either kind.
-        let kvm = kvm.saturating_sub(self.buffer.read - self.sched);
-        let sched = sched.saturating_sub(self.sched);
-        let RingLosses { lost, unreadable } = self.buffer.losses;
-        let told = lost.saturating_add(unreadable);
-        let left = told.saturating_sub(kvm);
-        Ok((kvm.saturating_sub(told), sched.saturating_sub(left)))
+        let told = self.losses.lost.saturating_add(self.losses.unreadable);
+        Ok(EventCounts {
+            always: always.saturating_sub(told),
+            watched: watched.saturating_sub(told.saturating_sub(always)),
+        })
+    }
+}
+
+/// A CPU's share of the buffer, a power of two between 512 KiB and 16 MiB.
+fn ring_bytes(total: u32, cpus: usize) -> usize {
+    let share = usize::try_from(total).unwrap_or(0) / cpus.max(1);
+    share
+        .checked_next_power_of_two()
+        .unwrap_or(usize::MAX)
+        .clamp(512 << 10, 16 << 20)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_ring_is_a_fair_share_within_bounds() {
+        assert_eq!(ring_bytes(16 << 20, 2), 8 << 20);
+        assert_eq!(ring_bytes(16 << 20, 3), 8 << 20);
+        assert_eq!(ring_bytes(16 << 20, 256), 512 << 10);
+        assert_eq!(ring_bytes(u32::MAX, 1), 16 << 20);
     }
 }

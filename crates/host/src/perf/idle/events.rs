@@ -5,6 +5,7 @@ use haltwise_core::kvm::Call;
 use haltwise_core::recording::Missing;
 
 use super::super::layouts::{Kind, Layouts};
+use super::super::ring::Tracepoint;
 use crate::collector::CollectError;
 use crate::tracefs::Tracefs;
 
@@ -157,7 +158,7 @@ impl Events {
         Ok((Self(layouts), missing))
     }
 
-    pub(super) fn to_open(&self) -> Vec<(u64, Option<&'static str>)> {
+    pub(super) fn to_open(&self) -> Vec<Tracepoint<&str>> {
         let all = self.0.all().iter();
         all.map(|it| (it.id, it.kind.filter())).collect()
     }
