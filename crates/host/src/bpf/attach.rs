@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramMut};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags};
 
 use super::links::Links;
+use super::program::{Program, Role};
 use super::skel::collector::types::kernel_support;
 use super::skel::collector::{
     CollectorProgs, CollectorSkel, CollectorSkelBuilder, OpenCollectorSkel,
@@ -176,40 +177,46 @@ pub(super) fn attach(options: &CollectOptions, root: &Root) -> Result<Attached, 
     Ok(attached)
 }
 
-/// Programs that a recording can do without: the field, and what is missing then.
-fn optional<'a>(
-    progs: &'a CollectorProgs<'_>,
-) -> [(&'a ProgramMut<'a>, &'static str, &'static str); 5] {
+/// The programs that record halts, in the order in which they are attached but for the first.
+fn programs<'a>(progs: &'a CollectorProgs<'_>) -> [Program<'a>; 6] {
     [
+        (Role::Halt, &progs.on_vcpu_wakeup, None),
         (
+            Role::Window,
             &progs.on_halt_poll_ns,
-            "change",
-            "calls of grow and shrink are not seen",
+            Some(("change", "calls of grow and shrink are not seen")),
         ),
         (
+            Role::Waking,
             &progs.on_sched_waking,
-            "wake_latency_ns",
-            "wake-up latencies and gaps of halts that waited are unknown",
+            Some((
+                "wake_latency_ns",
+                "wake-up latencies and gaps of halts that waited are unknown",
+            )),
         ),
         (
+            Role::Other,
             &progs.on_hrtimer_entry,
-            "wake",
-            "timers that woke a vCPU read as devices",
+            Some(("wake", "timers that woke a vCPU read as devices")),
         ),
         (
+            Role::Other,
             &progs.on_hrtimer_exit,
-            "wake",
-            "devices that woke a vCPU may read as timers",
+            Some(("wake", "devices that woke a vCPU may read as timers")),
         ),
         (
+            Role::Other,
             &progs.on_apic_ipi,
-            "wake",
-            "IPIs that ended a poll read as devices",
+            Some(("wake", "IPIs that ended a poll read as devices")),
         ),
     ]
 }
 
 impl Attached {
+    pub(super) fn programs(&self) -> [Program<'_>; 6] {
+        programs(&self.skel.progs)
+    }
+
     /// Halts of these VMs are wanted, and of those no more.
     fn want(&self, no_more: &[Pid], vms: &[Pid]) -> Result<(), CollectError> {
         let wanted = &self.skel.maps.wanted;
@@ -236,10 +243,7 @@ impl Attached {
     fn attach_tracepoints(&mut self) -> Result<(), CollectError> {
         let progs = &self.skel.progs;
         let mut links = Links::none();
-        let mut missing = Vec::new();
-        for (program, field, without_it) in optional(progs) {
-            missing.extend(links.attach(program, field, without_it));
-        }
+        let missing = links.attach_all(&programs(progs));
         // Last, so that the first halt finds everything else in place.
         let wakeup = progs.on_vcpu_wakeup.attach();
         links.push(wakeup.map_err(explain(

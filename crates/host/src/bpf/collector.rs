@@ -16,7 +16,7 @@ use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
 use super::missed::{count_of, missed, of_kvm};
 use super::places::Places;
-use super::program::{Program, Role};
+use super::program::Program;
 use super::record::{RawHalt, SIZE as HALT_SIZE};
 use super::ring::Ring;
 use super::skel::collector::CollectorProgs;
@@ -282,17 +282,7 @@ impl BpfCollector {
     }
 
     fn programs<'a>(attached: &'a Attached, exits: Option<&'a ExitCounter>) -> Vec<Program<'a>> {
-        let progs = &attached.skel.progs;
-        let mut programs: Vec<_> = [
-            (Role::Halt, &progs.on_vcpu_wakeup),
-            (Role::Window, &progs.on_halt_poll_ns),
-            (Role::Waking, &progs.on_sched_waking),
-            (Role::Other, &progs.on_hrtimer_entry),
-            (Role::Other, &progs.on_hrtimer_exit),
-            (Role::Other, &progs.on_apic_ipi),
-        ]
-        .map(|(role, program)| (role, program.as_fd()))
-        .into();
+        let mut programs = attached.programs().to_vec();
         programs.extend(exits.into_iter().flat_map(ExitCounter::programs));
         programs
     }

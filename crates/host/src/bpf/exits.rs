@@ -27,7 +27,7 @@ use self::cell::{Cell, Counted};
 use super::attach::explain;
 use super::links::Links;
 use super::missed::count_of;
-use super::program::{Program, Role};
+use super::program::Program;
 use super::record::Place;
 use super::skel::exits::ExitsSkel;
 use super::skel::exits::types::exit_lost;
@@ -61,7 +61,7 @@ impl ExitCounter {
         vcpus: usize,
     ) -> Result<Self, CollectError> {
         let skel = load::load(options, vms, vcpus)?;
-        let (links, missing) = load::attach(&skel.progs, options);
+        let (links, missing) = load::attach(&skel.progs);
         Ok(Self {
             skel,
             links,
@@ -94,27 +94,9 @@ impl ExitCounter {
         self.links.detach();
     }
 
-    /// The programs, for their cost. Those for sub-keys that were not asked for are not loaded.
-    pub(super) fn programs(&self) -> impl Iterator<Item = Program<'_>> {
-        let progs = &self.skel.progs;
-        let programs = [
-            (Role::Exit, &progs.on_exit),
-            (Role::Exit, &progs.on_exit_before),
-            (Role::Emulation, &progs.on_emulation),
-            (Role::AboutExits, &progs.on_entry),
-            (Role::AboutExits, &progs.on_userspace_exit),
-            (Role::AboutExits, &progs.on_fpu),
-            (Role::AboutExits, &progs.on_injection),
-            (Role::AboutExits, &progs.on_msr),
-            (Role::AboutExits, &progs.on_pio),
-            (Role::AboutExits, &progs.on_mmio),
-            (Role::AboutExits, &progs.on_page_fault),
-            (Role::AboutExits, &progs.on_hypercall),
-            (Role::AboutExits, &progs.on_vector),
-            (Role::AboutExits, &progs.on_cpuid),
-        ];
-        let loaded = programs.into_iter().filter(|(_, it)| it.autoload());
-        loaded.map(|(role, program)| (role, program.as_fd()))
+    /// The programs, for their cost.
+    pub(super) fn programs(&self) -> Vec<Program<'_>> {
+        load::programs(&self.skel.progs)
     }
 
     pub(super) fn missing(&self) -> &[Missing] {

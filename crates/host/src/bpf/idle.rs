@@ -6,8 +6,6 @@
 
 mod record;
 
-use std::os::fd::AsFd;
-
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::ProgramMut;
@@ -81,30 +79,15 @@ impl IdleCollector {
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
         let cause = idle_lost_cause::IDLE_LOST_RING_FULL.0;
         let total = count_of(&self.skel.maps.lost, cause, "read the count of losses")?;
-        let programs = Self::programs(&self.skel.progs, self.device);
+        let programs = programs(&self.skel.progs, self.device);
         let missed = missed(&programs, of_idle);
         let counts = std::iter::once((total, "ring buffer full")).chain(missed);
         self.losses.report(&mut facts.lost, now_ns, counts);
         Ok(())
     }
 
-    fn programs<'a>(progs: &'a IdleProgs<'static>, device: Device) -> [Program<'a>; 9] {
-        [
-            (Role::Halt, device.idle(progs)),
-            (Role::Window, device.adjusted(progs)),
-            (Role::Waking, &progs.on_wake_without_ipi),
-            (Role::Other, &progs.on_local_timer),
-            (Role::Other, &progs.on_reschedule),
-            (Role::Other, &progs.on_call_function),
-            (Role::Other, &progs.on_call_function_single),
-            (Role::Other, &progs.on_irq_handler),
-            (Role::Other, &progs.on_ipi_send),
-        ]
-        .map(|(role, program)| (role, program.as_fd()))
-    }
-
     fn tick_cost(&mut self, now_ns: u64) {
-        let programs = Self::programs(&self.skel.progs, self.device);
+        let programs = programs(&self.skel.progs, self.device);
         self.cost.tick(now_ns, &programs);
     }
 }
@@ -182,18 +165,21 @@ fn load_one(
     open.load().map_err(explain("load the BPF programs"))
 }
 
-/// Programs that a recording can do without: the field, and what is missing then.
-fn optional<'a>(
-    progs: &'a IdleProgs<'static>,
-    device: Device,
-) -> [(&'a ProgramMut<'static>, &'static str, &'static str); 8] {
-    let interrupts = "what ended some idle periods is unknown";
-    let interrupt = |program| (program, "wake", interrupts);
+/// The programs, in the order in which they are attached but for the first.
+fn programs<'a>(progs: &'a IdleProgs<'static>, device: Device) -> [Program<'a>; 9] {
+    let interrupt = |program| {
+        let without_it = "what ended some idle periods is unknown";
+        (Role::Other, program, Some(("wake", without_it)))
+    };
     [
+        (Role::Halt, device.idle(progs), None),
         (
+            Role::Window,
             device.adjusted(progs),
-            "change",
-            "the governor's calls of grow and shrink are not seen",
+            Some((
+                "change",
+                "the governor's calls of grow and shrink are not seen",
+            )),
         ),
         interrupt(&progs.on_local_timer),
         interrupt(&progs.on_reschedule),
@@ -201,14 +187,20 @@ fn optional<'a>(
         interrupt(&progs.on_call_function_single),
         interrupt(&progs.on_irq_handler),
         (
+            Role::Waking,
             &progs.on_wake_without_ipi,
-            "wake",
-            "polls that another CPU ended are not distinguished from others",
+            Some((
+                "wake",
+                "polls that another CPU ended are not distinguished from others",
+            )),
         ),
         (
+            Role::Other,
             &progs.on_ipi_send,
-            "wake_latency_ns",
-            "wake-up latencies of halts that an IPI ended are unknown",
+            Some((
+                "wake_latency_ns",
+                "wake-up latencies of halts that an IPI ended are unknown",
+            )),
         ),
     ]
 }
@@ -230,9 +222,7 @@ fn attach(
                      cpuidle_devices is (CONFIG_KALLSYMS_ALL)",
         ));
     }
-    for (program, field, without_it) in optional(progs, device) {
-        missing.extend(links.attach(program, field, without_it));
-    }
+    missing.extend(links.attach_all(&programs(progs, device)));
     let idle = device.idle(progs).attach();
     links.push(idle.map_err(explain("attach cpu_idle"))?);
     Ok((links, missing))
@@ -277,7 +267,7 @@ impl Collector for IdleCollector {
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now_ns = clock::monotonic_ns();
-        let programs = Self::programs(&self.skel.progs, self.device);
+        let programs = programs(&self.skel.progs, self.device);
         self.cost.rest(now_ns, &programs);
         self.end(facts)?;
         self.links.detach();

@@ -3,6 +3,8 @@
 use haltwise_core::recording::Missing;
 use libbpf_rs::{Link, ProgramMut};
 
+use super::program::Program;
+
 /// Links in the order in which they were made, the one that sends a record last: then the first record
 /// finds everything else in place. They go in the opposite order, for every one takes the kernel its
 /// time, tens of milliseconds on a busy host: what goes earlier is missing from the records of that time.
@@ -44,6 +46,15 @@ impl<L> Links<L> {
 }
 
 impl Links {
+    /// Attaches all programs that a recording can do without; says what is missing where one cannot be.
+    pub(super) fn attach_all(&mut self, programs: &[Program<'_>]) -> Vec<Missing> {
+        let optional = programs.iter().filter_map(|(_, program, without)| {
+            let (field, without_it) = (*without)?;
+            self.attach(program, field, without_it)
+        });
+        optional.collect()
+    }
+
     /// Attaches a program that a recording can do without; else says what is missing.
     pub(super) fn attach(
         &mut self,

@@ -5,6 +5,7 @@
 //! is gone. Such a miss is a loss like that of a full ring, and told as one.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 
 use libbpf_rs::{MapCore, MapFlags};
 
@@ -53,8 +54,8 @@ pub(super) fn missed(
     of: fn(Role) -> &'static str,
 ) -> impl Iterator<Item = (u64, &'static str)> {
     let mut counts = BTreeMap::<_, u64>::new();
-    for (role, program) in programs {
-        *counts.entry(of(*role)).or_default() += misses(*program);
+    for (role, program, _) in programs {
+        *counts.entry(of(*role)).or_default() += misses(program.as_fd());
     }
     counts.into_iter().map(|(of, count)| (count, of))
 }

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use libbpf_rs::libbpf_sys;
+use libbpf_rs::{ProgramMut, libbpf_sys};
 
 /// Purpose of a program: sums are kept by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,13 @@ pub(super) enum Role {
 
 pub(super) const ROLES: usize = Role::AboutExits as usize + 1;
 
-pub(super) type Program<'a> = (Role, BorrowedFd<'a>);
+/// One of our programs, with what a recording that has to do without it lacks: a field, and why. Programs that send
+/// records are indispensable: these have none.
+pub(super) type Program<'a> = (
+    Role,
+    &'a ProgramMut<'a>,
+    Option<(&'static str, &'static str)>,
+);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Runs {
@@ -59,8 +65,8 @@ pub(super) fn run_count(program: BorrowedFd<'_>) -> Runs {
 
 pub(super) fn runs(programs: &[Program<'_>]) -> [Runs; ROLES] {
     let mut runs = [Runs::default(); ROLES];
-    for (role, program) in programs {
-        runs[*role as usize].add(run_count(*program));
+    for (role, program, _) in programs {
+        runs[*role as usize].add(run_count(program.as_fd()));
     }
     runs
 }

@@ -4,10 +4,11 @@ use haltwise_core::exit::SubKey;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Missing;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{MapCore, MapFlags, ProgramMut};
+use libbpf_rs::{MapCore, MapFlags};
 
 use crate::bpf::attach::{explain, open};
 use crate::bpf::links::Links;
+use crate::bpf::program::{Program, Role};
 use crate::bpf::skel::exits::{ExitsProgs, ExitsSkel, ExitsSkelBuilder, OpenExitsSkel};
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
@@ -18,6 +19,16 @@ const CELLS_PER_VCPU: usize = 32;
 /// The same with sub-keys: ports, MSRs, pages.
 const SUB_CELLS_PER_VCPU: usize = 200;
 const CELLS_SPARE: usize = 4096;
+/// Programs that tell what exits were about.
+const OF_SUB_KEYS: [(&str, SubKey); 7] = [
+    ("on_msr", SubKey::Msr),
+    ("on_pio", SubKey::Pio),
+    ("on_mmio", SubKey::Mmio),
+    ("on_page_fault", SubKey::Gpa),
+    ("on_hypercall", SubKey::Hypercall),
+    ("on_vector", SubKey::Vector),
+    ("on_cpuid", SubKey::Cpuid),
+];
 /// The programs keep their numbers in 16 bits.
 const CELLS_MOST: usize = 60_000;
 
@@ -67,45 +78,19 @@ fn settle(
         settings.cells_max = cells;
         settings.cells_max_subs = cells - cells_for(&ExitOptions::default(), vcpus).min(cells / 2);
     }
-    let has = |key| options.sub_keys.contains(&key);
-    let progs = &mut open.progs;
-    progs.on_msr.set_autoload(has(SubKey::Msr));
-    progs.on_pio.set_autoload(has(SubKey::Pio));
-    progs.on_mmio.set_autoload(has(SubKey::Mmio));
-    progs.on_page_fault.set_autoload(has(SubKey::Gpa));
-    progs.on_hypercall.set_autoload(has(SubKey::Hypercall));
-    progs.on_vector.set_autoload(has(SubKey::Vector));
-    progs.on_cpuid.set_autoload(has(SubKey::Cpuid));
+    for mut program in open.open_object_mut().progs_mut() {
+        let of = OF_SUB_KEYS.iter().find(|(name, _)| program.name() == *name);
+        if let Some((_, key)) = of {
+            program.set_autoload(options.sub_keys.contains(key));
+        }
+    }
     Ok(())
 }
 
 /// Attaches what was loaded. A part that a kernel lacks is missing, and no error.
-pub(super) fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, Vec<Missing>) {
-    let always = [
-        (
-            &progs.on_userspace_exit,
-            "time in user space is not separated",
-        ),
-        (
-            &progs.on_fpu,
-            "time in user space holds the way back into the guest",
-        ),
-        (&progs.on_injection, "injected interrupts are not counted"),
-        (&progs.on_emulation, "emulated instructions are not counted"),
-        (
-            &progs.on_entry,
-            "entries are not counted, and exits have no times",
-        ),
-    ];
-    let wanted = subs(progs)
-        .into_iter()
-        .filter(|(key, _)| options.sub_keys.contains(key))
-        .map(|(_, program)| (program, "no exit details"));
+pub(super) fn attach(progs: &ExitsProgs<'_>) -> (Links, Vec<Missing>) {
     let mut links = Links::none();
-    let mut missing = Vec::new();
-    for (program, without_it) in wanted.chain(always) {
-        missing.extend(links.attach(program, "exits", without_it));
-    }
+    let mut missing = links.attach_all(&programs(progs));
     // Exits last, so that the first finds everything else in place. Older kernels tell more with an
     // exit: where the program for those cannot be attached, the other can.
     let before = cfg!(target_arch = "x86_64").then(|| progs.on_exit_before.attach());
@@ -117,15 +102,39 @@ pub(super) fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, V
     (links, missing)
 }
 
-/// The programs that tell what exits were about.
-fn subs<'a>(progs: &'a ExitsProgs<'_>) -> [(SubKey, &'a ProgramMut<'a>); 7] {
-    [
-        (SubKey::Msr, &progs.on_msr),
-        (SubKey::Pio, &progs.on_pio),
-        (SubKey::Mmio, &progs.on_mmio),
-        (SubKey::Gpa, &progs.on_page_fault),
-        (SubKey::Hypercall, &progs.on_hypercall),
-        (SubKey::Vector, &progs.on_vector),
-        (SubKey::Cpuid, &progs.on_cpuid),
-    ]
+/// The programs that are loaded, in the order in which they are attached but for the last two, of which one is.
+pub(super) fn programs<'a>(progs: &'a ExitsProgs<'_>) -> Vec<Program<'a>> {
+    let about = |program, without_it| (Role::AboutExits, program, Some(("exits", without_it)));
+    let details = |program| about(program, "no exit details");
+    let all = [
+        details(&progs.on_msr),
+        details(&progs.on_pio),
+        details(&progs.on_mmio),
+        details(&progs.on_page_fault),
+        details(&progs.on_hypercall),
+        details(&progs.on_vector),
+        details(&progs.on_cpuid),
+        about(
+            &progs.on_userspace_exit,
+            "time in user space is not separated",
+        ),
+        about(
+            &progs.on_fpu,
+            "time in user space holds the way back into the guest",
+        ),
+        about(&progs.on_injection, "injected interrupts are not counted"),
+        (
+            Role::Emulation,
+            &progs.on_emulation,
+            Some(("exits", "emulated instructions are not counted")),
+        ),
+        about(
+            &progs.on_entry,
+            "entries are not counted, and exits have no times",
+        ),
+        (Role::Exit, &progs.on_exit_before, None),
+        (Role::Exit, &progs.on_exit, None),
+    ];
+    let loaded = all.into_iter().filter(|(_, program, _)| program.autoload());
+    loaded.collect()
 }
