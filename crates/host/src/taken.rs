@@ -245,7 +245,7 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 }
 
 /// Waits until there is something to read or the other end is closed; false at the deadline.
-pub(crate) fn is_ready(from: &OwnedFd, until: Instant) -> Result<bool, Errno> {
+pub(crate) fn is_ready(from: &impl AsFd, until: Instant) -> Result<bool, Errno> {
     let mut ready = [PollFd::new(from, PollFlags::IN)];
     loop {
         let rest = until.saturating_duration_since(Instant::now());

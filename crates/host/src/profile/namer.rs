@@ -10,18 +10,17 @@ mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use haltwise_core::recording::Missing;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::files::{Answer, Ask};
 use super::refusal::Refusal;
 use crate::companion;
 use crate::discovery::printable;
 use crate::root::Root;
+use crate::taken::is_ready;
 
 pub(crate) use self::serve::serve;
 
@@ -196,7 +195,7 @@ impl Running {
         let mut bytes = Vec::new();
         let mut piece = [0; protocol::ANSWER_MOST];
         loop {
-            while !is_ready(&self.answers, LOOK)? {
+            while !is_ready(&self.answers, Instant::now() + LOOK)? {
                 wait.look();
                 if wait.slept() > patience || wait.lasted > WAIT_MOST {
                     return Err(io::ErrorKind::TimedOut.into());
@@ -259,17 +258,6 @@ fn awake(root: &Root, process: u32) -> Duration {
     let times = text.split_whitespace().take(2);
     let times = times.filter_map(|word| word.parse().ok());
     times.map(Duration::from_nanos).sum()
-}
-
-/// Whether there is something to read, or no process left to write it, within a time.
-fn is_ready(from: &impl AsFd, time: Duration) -> io::Result<bool> {
-    let time = Timespec::try_from(time).map_err(io::Error::other)?;
-    let mut fds = [PollFd::new(from, PollFlags::IN)];
-    match poll(&mut fds, Some(&time)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 #[cfg(test)]
