@@ -40,6 +40,7 @@ mod over_commitment;
 mod page_faults;
 mod pause_loop;
 mod port_polling;
+mod prelude;
 pub mod registry;
 pub mod remedy;
 mod say;
@@ -57,7 +58,7 @@ use serde::Serialize;
 use crate::ids::{VcpuId, VmIndex};
 use cost::Cost;
 use evidence::Evidence;
-use remedy::{Does, Guarded, Remedy};
+use remedy::{Guarded, Remedy};
 
 /// From this share of the halts on, something is a habit of the load: the share from which
 /// [`crate::account::worth`] too says that there is something to catch.
@@ -83,8 +84,6 @@ pub struct Rule {
     pub title: &'static str,
     /// Where cause and thresholds come from.
     pub source: &'static str,
-    /// The kinds of remedy that it may give: by them it is known when a remedy does harm.
-    pub remedies: &'static [Does],
     pub look: fn(&Evidence<'_>) -> Judgement,
 }
 

@@ -5,21 +5,13 @@
 //! off for this guest: the finding is certain. Without MSR numbers a storm of MSR writes may be the
 //! timer alone, and is told as possible only.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, about, exits_of};
-use super::remedy::{Does, Remedy};
-use super::say::{percent, rate};
-use super::terms::{HYPERV, MODULE_RELOADED, Terms};
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Isa, Kind, SubKey};
-use crate::stats::Fold;
+use super::prelude::*;
+use super::terms::{HYPERV, MODULE_RELOADED};
 
 pub(super) const RULE: Rule = Rule {
     id: "apic-writes",
     title: "EOI and IPI writes that exit (no APICv or AVIC)",
     source: "enable_apicv in arch/x86/kvm/vmx/vmx.c, avic in arch/x86/kvm/svm/avic.c",
-    remedies: &[LOADS, Does::SparesExits, Does::ForWindows],
     look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 

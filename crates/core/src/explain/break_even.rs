@@ -9,24 +9,14 @@
 //! another task. So vCPUs with a median wake-up latency above [`LONG_NS`] are left out, and those whose CPUs
 //! other tasks want.
 
-use super::contention::Contention;
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, VcpuEvidence};
-use super::remedy::{Does, Lever, Remedy};
-use super::say::{nanos, percent, rate};
-use super::{Found, HABIT, Judgement, LONG_NS, Rule, Sure};
-use crate::account::Account;
+use super::LONG_NS;
+use super::prelude::*;
 use crate::account::worth::{Worth, highest_ceiling};
-use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
     id: "hlt-below-break-even",
     title: "sleeps shorter than a wake-up takes",
     source: "ski rental: Karlin and others, SOSP 1991; wake-up latency as measured here",
-    remedies: &[
-        Does::HostPollsMore(Lever::Parameters),
-        Does::HostPollsMore(Lever::OwnCeiling),
-    ],
     look,
 };
 

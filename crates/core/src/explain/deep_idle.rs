@@ -8,22 +8,13 @@
 //! idle time lies in state 2 or deeper. Which CPU a vCPU woke on is not recorded: so the finding is likely, not
 //! certain.
 
-use super::HABIT;
-use super::contention::Contention;
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Remedy};
-use super::say::{nanos, percent};
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, Sure};
-use crate::account::Account;
+use super::prelude::*;
 use crate::account::idle::StateUse;
 
 pub(super) const RULE: Rule = Rule {
     id: "deep-idle-states",
     title: "wake-ups from deep idle states of the host",
     source: "drivers/idle/intel_idle.c; Documentation/admin-guide/pm/cpuidle.rst",
-    remedies: &[Does::SparesVmm],
     look,
 };
 

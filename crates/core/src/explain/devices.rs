@@ -5,20 +5,12 @@
 //! the vCPU brought 8 %, a network device woken in place of polled a factor of 10 to 40 (Intel Technology Journal
 //! 10(3), 2006).
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, tally};
-use super::remedy::{Does, Remedy};
-use super::say::{nanos, rate, took};
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Kind, SubKey};
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "vmm-devices",
     title: "devices that the VMM serves while the vCPU waits",
     source: "Intel Technology Journal 10(3), 2006; Documentation/virt/kvm/api.rst, KVM_IOEVENTFD",
-    remedies: &[Does::SparesExits],
     look,
 };
 

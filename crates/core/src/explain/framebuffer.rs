@@ -6,21 +6,12 @@
 //! buffer if most accesses fall into one contiguous run of at least 16 pages: 64 KiB, VGA's smallest
 //! window. Registers of devices lie in fewer.
 
-use super::cost::Cost;
-use super::evidence::{Guest, grouped};
-use super::remedy::{Does, Remedy};
-use super::say::{percent, rate, took};
-use super::terms::Terms;
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::exit::account::{Account as ExitAccount, Tally};
-use crate::exit::{Kind, SubKey};
-use crate::stats::{Fold, Share, total};
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "emulated-framebuffer",
     title: "video memory emulated access by access",
     source: "Intel Technology Journal 10(3), 2006; handle_ept_misconfig, npf_interception",
-    remedies: &[Does::SparesExits],
     look: |evidence| evidence.each_about(SubKey::Mmio, of_guest),
 };
 

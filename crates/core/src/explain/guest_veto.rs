@@ -8,22 +8,14 @@
 //! a guest that polls up to 200 us does not, once its limit has grown.
 
 use super::break_even::{TooSoon, slept_too_soon};
-use super::contention::Contention;
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Lever, Remedy, WITHOUT_HALTPOLL};
-use super::say::{nanos, percent, rate};
-use super::terms::{HOST_POLLS_FOR_GUEST, Terms};
-use super::{Found, Judgement, Rule, Sure, Who};
+use super::prelude::*;
+use super::remedy::WITHOUT_HALTPOLL;
+use super::terms::HOST_POLLS_FOR_GUEST;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-veto",
     title: "the guest disabled host polling",
     source: "kvm_arch_no_poll in arch/x86/kvm/x86.c; Documentation/virt/kvm/x86/msr.rst",
-    remedies: &[
-        Does::Nothing,
-        Does::GuestPollsLess,
-        Does::HostPollsMore(Lever::Guest),
-    ],
     look,
 };
 

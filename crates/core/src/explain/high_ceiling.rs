@@ -6,26 +6,14 @@
 //! The cost is the time of polls after their first millisecond, for the vCPUs that this ceiling governs: the
 //! parameter governs the vCPUs without a ceiling of their own.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Lever, Remedy};
-use super::say::{nanos, percent};
-use super::{Found, Judgement, Rule, Sure, Who};
-use crate::account::Account;
+use super::prelude::*;
 use crate::account::within::Interval;
-use crate::event::CeilingSource;
 use crate::hist::{LogHist, bucket_low};
-use crate::parameter::Parameter;
-use crate::stats::Fold;
 
 pub(super) const RULE: Rule = Rule {
     id: "ceiling-above-1ms",
     title: "a ceiling above 1 ms",
     source: "D. Matlack's review of dynamic halt polling, kvm list, 2015-09-01",
-    remedies: &[
-        Does::HostPollsLess(Lever::Parameters),
-        Does::HostPollsLess(Lever::OwnCeiling),
-    ],
     look,
 };
 

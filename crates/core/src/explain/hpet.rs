@@ -6,19 +6,12 @@
 //! differently for it. So the signature is in the VMM's own threads, and that no device woke the guest as
 //! often rules out the main loop's other work, which ends in an interrupt.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Remedy};
-use super::say::{percent, rate};
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, Sure};
-use crate::ids::VmmKind;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "qemu-hpet",
     title: "QEMU's main thread wakes for an HPET that the guest does not use",
     source: "hw/timer/hpet.c of QEMU; systemd/mkosi#3811, virt-manager#205",
-    remedies: &[Does::SparesVmm],
     look,
 };
 

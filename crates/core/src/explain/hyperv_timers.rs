@@ -10,20 +10,14 @@
 //! ticks and their rhythm with them: a vCPU that rests, is woken by its timer, and acknowledges an RTC
 //! with each wake will do.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, about, exits_of};
-use super::remedy::{Does, Remedy};
-use super::say::{rate, took};
+use super::prelude::*;
 use super::terms::HYPERV;
-use super::{Found, Rule, Sure, tick_storm};
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Isa, Kind, SubKey};
+use super::tick_storm;
 
 pub(super) const RULE: Rule = Rule {
     id: "windows-without-stimer",
     title: "an idle Windows guest without Hyper-V timers",
     source: "QEMU docs/system/i386/hyperv.rst; arch/x86/kvm/hyperv.c; reports of users",
-    remedies: &[Does::ForWindows],
     look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 

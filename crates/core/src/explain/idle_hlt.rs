@@ -4,17 +4,13 @@
 //! would have ended at once are not in any recording, and the shortest gaps are missing from it; that is
 //! no loss of the recorder, and nothing that could be tuned.
 
-use super::evidence::Evidence;
-use super::remedy::{Does, Remedy};
-use super::terms::{NOTHING_DONE, Terms};
-use super::{Found, Judgement, Rule, Sure, Who};
-use crate::exit::{Isa, Kind};
+use super::prelude::*;
+use super::terms::NOTHING_DONE;
 
 pub(super) const RULE: Rule = Rule {
     id: "amd-idle-hlt",
     title: "halts that would end at once stay inside the guest (Idle HLT)",
     source: "SVM: Idle HLT intercept, Linux 6.15, arch/x86/kvm/svm/svm.c",
-    remedies: &[Does::Nothing, Does::SparesVmm],
     look,
 };
 

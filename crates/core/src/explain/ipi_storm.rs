@@ -6,21 +6,13 @@
 //! (`guest_halt_poll_ns` in `drivers/cpuidle/governors/haltpoll.c`), so half of the gaps must be
 //! shorter. Half of the wakes must be IPIs, and they must come at a storm's rate.
 
-use super::cost::{Cost, EXIT_NS, switches_ns};
-use super::evidence::{Evidence, Guest, VcpuEvidence, gaps_within, wake_share};
-use super::remedy::{Does, Remedy};
-use super::say::{nanos, percent, rate};
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
-use crate::account::Account;
-use crate::event::WakeSource;
-use crate::stats::Share;
+use super::cost::{EXIT_NS, switches_ns};
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "ipi-storm",
     title: "vCPUs that wake each other by interrupts",
     source: "Documentation/virt/guest-halt-polling.rst; KVM Forum 2017, smart idle poll",
-    remedies: &[Does::GuestPolls],
     look,
 };
 

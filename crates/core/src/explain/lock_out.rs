@@ -3,24 +3,13 @@
 //! KVM grows a window if the whole halt, wake-up latency included, was shorter than the ceiling
 //! (`kvm_vcpu_halt` in `virt/kvm/kvm_main.c`). The thresholds are those of [`Worth`].
 
-use super::contention::Contention;
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, gaps_within};
-use super::remedy::{Does, Lever, Remedy};
-use super::say::{nanos, percent, rate};
-use super::{Found, HABIT, Judgement, Rule, Sure};
-use crate::account::Account;
+use super::prelude::*;
 use crate::account::worth::{Worth, highest_ceiling};
-use crate::parameter::Parameter;
 
 pub(super) const RULE: Rule = Rule {
     id: "lock-out",
     title: "polling locked out by the wake-up latency",
     source: "kvm_vcpu_halt in virt/kvm/kvm_main.c: it compares whole halts with the ceiling",
-    remedies: &[
-        Does::HostPollsMore(Lever::Parameters),
-        Does::HostPollsMore(Lever::OwnCeiling),
-    ],
     look,
 };
 

@@ -6,20 +6,13 @@
 //! load like any other. A recorder cannot look into the guest, so that this is possible only. A guest that polls and
 //! still halts at times is `guest-veto`'s.
 
-use super::evidence::{Evidence, Guest, VcpuEvidence};
-use super::remedy::{Does, Remedy};
-use super::say::percent;
-use super::terms::{HOST_POLLS_FOR_GUEST, Terms};
-use super::{Found, Judgement, Rule, Sure, Who};
-use crate::event::Observable;
-use crate::ids::VcpuId;
-use crate::stats::total;
+use super::prelude::*;
+use super::terms::HOST_POLLS_FOR_GUEST;
 
 pub(super) const RULE: Rule = Rule {
     id: super::NEVER_HALTS,
     title: "a vCPU that never halts",
     source: "Documentation/virt/guest-halt-polling.rst; idle= in kernel-parameters.txt",
-    remedies: &[Does::Nothing, Does::GuestPollsLess],
     look,
 };
 

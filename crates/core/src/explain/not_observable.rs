@@ -6,18 +6,12 @@
 //! only: one that never rests looks the same (`guest-never-halts`). One that has its host handle exits for much of the time is seen
 //! not to rest. Time in which it is known to have been paused does not count.
 
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Remedy};
-use super::say::nanos;
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, Sure};
-use crate::event::Observable;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "halts-not-observable",
     title: "halts that cannot be observed",
     source: "KVM_CAP_X86_DISABLE_EXITS in Documentation/virt/kvm/api.rst",
-    remedies: &[Does::TrapsHalts, Does::SparesExits],
     look,
 };
 

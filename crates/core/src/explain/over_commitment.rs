@@ -5,14 +5,9 @@
 //! waited for, and the wake-up latency beyond that of a wake-up that waits for no other task, for which the tenth
 //! percentile stands. IBM's network study found polling to do harm where CPUs are highly overcommitted.
 
-use super::contention::Contention;
-use super::cost::{Cost, SHOWN_FROM_NS_PER_S};
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Lever, Remedy};
-use super::say::{nanos, percent};
+use super::cost::SHOWN_FROM_NS_PER_S;
+use super::prelude::*;
 use super::terms::FEWER_VCPUS;
-use super::{Found, HABIT, Judgement, Rule, Sure, Who};
-use crate::account::Account;
 
 /// Wake-up latency (95th percentile) from which woken vCPUs wait for a CPU: a switch takes some 10 us, a slice of the
 /// scheduler 700 us and more (`base_slice_ns`).
@@ -22,11 +17,6 @@ pub(super) const RULE: Rule = Rule {
     id: "over-committed-polling",
     title: "vCPUs on overcommitted CPUs",
     source: "kvm_vcpu_can_poll in include/linux/kvm_host.h; IBM, KVM network study",
-    remedies: &[
-        Does::SparesCpus,
-        Does::HostPollsLess(Lever::Parameters),
-        Does::HostPollsLess(Lever::OwnCeiling),
-    ],
     look,
 };
 

@@ -7,21 +7,12 @@
 //! a page is an EPT violation (those after it are EPT misconfigurations). They are taken off, with their time, by
 //! the accesses that were recorded within such exits.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, exits_of, tally};
-use super::remedy::{Does, Remedy};
-use super::say::{nanos, percent, rate};
-use super::terms::Terms;
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Isa, Kind, SubKey};
-use crate::ids::VmmKind;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-page-faults",
     title: "faults of guest memory without huge pages",
     source: "Documentation/admin-guide/mm/transhuge.rst; kvm_mmu_page_fault in arch/x86/kvm/mmu/mmu.c",
-    remedies: &[Does::SparesVmm],
     look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 

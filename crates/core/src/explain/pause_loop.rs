@@ -4,21 +4,13 @@
 //! `ple_window`); KVM then yields to another vCPU (`kvm_vcpu_on_spin`). Who spins waits for a holder
 //! that does not run, or for a long critical section.
 
-use super::contention::Contention;
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, exits_of};
-use super::remedy::{Does, Remedy};
-use super::say::{percent, rate};
-use super::terms::{FEWER_VCPUS, MODULE_RELOADED, Terms};
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::exit::Isa;
-use crate::exit::account::Account as ExitAccount;
+use super::prelude::*;
+use super::terms::{FEWER_VCPUS, MODULE_RELOADED};
 
 pub(super) const RULE: Rule = Rule {
     id: "pause-loop",
     title: "vCPUs that spin on locks (pause-loop exits)",
     source: "kvm_vcpu_on_spin in virt/kvm/kvm_main.c, ple_gap in arch/x86/kvm/vmx/vmx.c",
-    remedies: &[Does::SparesCpus, Does::NoPauseExits, Does::SparesExits],
     look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 

@@ -3,22 +3,14 @@
 //! Tuning VT-x guests on Xen brought 7 to 14 % by moving a port's emulation nearer and factors of 10
 //! to 40 by a device that is woken instead of polled (Intel Technology Journal 10(3), 2006).
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, grouped};
 use super::hyperv_timers::{self, is_clock};
-use super::remedy::{Does, Remedy};
-use super::say::{percent, rate, took};
-use super::terms::{HYPERV, Terms};
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Kind, SubKey};
-use crate::stats::{Share, total};
+use super::prelude::*;
+use super::terms::HYPERV;
 
 pub(super) const RULE: Rule = Rule {
     id: "port-polling",
     title: "an emulated port that is polled",
     source: "Intel Technology Journal 10(3), 2006; trace_kvm_pio in arch/x86/kvm/x86.c",
-    remedies: &[Does::SparesExits, Does::ForLinux, Does::ForWindows],
     look: |evidence| {
         evidence.each_about(SubKey::Pio, |guest, exits| of_guest(evidence, guest, exits))
     },

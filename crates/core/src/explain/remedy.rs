@@ -2,8 +2,9 @@
 //!
 //! A remedy says of which kind it is ([`Does`]) and what it takes ([`Remedy::takes`]). By these two
 //! [`Remedy::guarded`] decides on the evidence whether it may be given, in one place for all rules: a rule
-//! cannot give a remedy without a kind and without its [`Terms`], price and harm, and declares in
-//! [`super::Rule::remedies`] which kinds it may give. A law over all rules holds that none is given on evidence that makes it harmful.
+//! cannot give a remedy without a kind and without its [`Terms`], price and harm. A table of tests (`test/guards.rs`)
+//! has each kind of each rule, on evidence on which it is given and on evidence that makes it harmful; a law over all
+//! rules holds that no other kind is given.
 //!
 //! | kind | does harm where |
 //! |---|---|

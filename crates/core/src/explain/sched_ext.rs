@@ -4,17 +4,12 @@
 //! keeps tasks in a queue of its own hands them to a CPU one by one, so that this queue is empty while tasks
 //! wait: polls go on, and few are counted as preempted. [`super::contention`] then asks CPU pressure alone.
 
-use super::evidence::Evidence;
-use super::remedy::{Does, Remedy};
-use super::say::percent;
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, Sure, Who};
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "sched-ext",
     title: "a sched_ext scheduler decides who runs",
     source: "Documentation/scheduler/sched-ext.rst; kvm_vcpu_can_poll in include/linux/kvm_host.h",
-    remedies: &[Does::Nothing],
     look,
 };
 

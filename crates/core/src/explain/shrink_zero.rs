@@ -6,20 +6,12 @@
 //! least that any shrink costs, and if a fiftieth of all halts is spent on growing: fewer would not even
 //! show in the 98th percentile of the wake-ups.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Lever, Remedy};
-use super::say::{percent, rate};
-use super::{Found, Judgement, Rule, Sure};
-use crate::account::Account;
-use crate::parameter::Parameter;
-use crate::stats::Share;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "shrink-0-on-bursts",
     title: "shrink 0 on a load in bursts",
     source: "shrink_halt_poll_ns in virt/kvm/kvm_main.c; default 2 since 6.11 (aeb1b22a)",
-    remedies: &[Does::HostPollsMore(Lever::Parameters)],
     look,
 };
 

@@ -5,21 +5,15 @@
 //! is halted for at least half of the time, gaps hardly vary, and the rate is near a known one: 1000
 //! is told from 1024 as the nearer of the two, which is right only where no tick was lost.
 
-use super::cost::{Cost, switches_ns};
-use super::evidence::{Evidence, Guest, wake_share};
-use super::remedy::{Does, Remedy};
-use super::say::{nanos, percent, rate};
-use super::terms::{HYPERV, Terms};
-use super::{Found, Judgement, Rule, Sure, hyperv_timers};
-use crate::account::Account;
-use crate::event::WakeSource;
-use crate::stats::ENOUGH_EVENTS;
+use super::cost::switches_ns;
+use super::hyperv_timers;
+use super::prelude::*;
+use super::terms::HYPERV;
 
 pub(super) const RULE: Rule = Rule {
     id: "tick-storm",
     title: "a tick that never stops on an idle vCPU",
     source: "kernel/Kconfig.hz; i8254 and MC146818 rates; commit 14ebda33 (2048 Hz of Windows 10)",
-    remedies: &[Does::ForLinux, Does::ForWindows],
     look,
 };
 

@@ -10,22 +10,12 @@
 //! number of nanoseconds until Linux 6.10 (`lapic_timer_advance_ns`, -1: found by KVM itself, since 5.1), a switch
 //! that is read-only from then on. So it is a remedy only where it was switched off.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest, about, exits_of};
-use super::remedy::{Does, Remedy};
-use super::say::{rate, took};
-use super::terms::Terms;
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::event::Observable;
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Isa, Kind};
-use crate::stats::Fold;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "timer-exits",
     title: "a guest's timer that exits",
     source: "kvm_can_post_timer_interrupt in arch/x86/kvm/lapic.c",
-    remedies: &[Does::HaltsInGuest, Does::WaitsForTimers],
     look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 

@@ -3,20 +3,12 @@
 //! KVM has met an exit that it does not handle, or a vCPU that cannot run yet, and the VMM calls `KVM_RUN` anew
 //! at once: a vCPU that does nothing takes a whole CPU.
 
-use super::cost::Cost;
-use super::evidence::{Guest, tally};
-use super::remedy::{Does, Remedy};
-use super::say::{rate, took};
-use super::terms::Terms;
-use super::{Found, Rule, STORM_PER_S, Sure};
-use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Cause, Kind};
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "unknown-exits",
     title: "KVM_RUN returns without a reason that the VMM handles",
     source: "KVM_EXIT_UNKNOWN in Documentation/virt/kvm/api.rst",
-    remedies: &[Does::SparesVmm],
     look: |evidence| evidence.each_exits(of_guest),
 };
 

@@ -5,22 +5,13 @@
 //! buys the wake-up latency that was spared. From the issues of openmediavault-kvm (22), `macOS-Simple-KVM`
 //! (214) and Firecracker (3043).
 
-use super::contention::Contention;
-use super::cost::{Cost, SHOWN_FROM_NS_PER_S};
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Lever, Remedy};
-use super::say::{nanos, percent, rate};
-use super::{Found, Judgement, Rule, Sure};
-use crate::stats::Share;
+use super::cost::SHOWN_FROM_NS_PER_S;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "unseen-polling",
     title: "an idle guest whose halts the host polls through",
     source: "kvm_vcpu_halt in virt/kvm/kvm_main.c; firecracker#3043, openmediavault-kvm#22",
-    remedies: &[
-        Does::HostPollsLess(Lever::Parameters),
-        Does::HostPollsLess(Lever::OwnCeiling),
-    ],
     look,
 };
 

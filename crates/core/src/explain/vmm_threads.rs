@@ -5,19 +5,12 @@
 //! a guest that has hardly anything to do. The main thread is `qemu-hpet`'s. A worker of vhost is a thread of the
 //! VMM since Linux 6.4; the process of a vhost-user device (DPDK, SPDK, virtiofsd) is not, and no recording shows it.
 
-use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
-use super::remedy::{Does, Remedy};
-use super::say::{percent, rate};
-use super::terms::Terms;
-use super::{Found, Judgement, Rule, Sure};
-use crate::event::Observable;
+use super::prelude::*;
 
 pub(super) const RULE: Rule = Rule {
     id: "vmm-threads",
     title: "threads of the VMM that take CPU time while the guest rests",
     source: "iothread.c and util/aio-posix.c of QEMU; vhost_net_busy_poll in drivers/vhost/net.c, 441abde4cd84",
-    remedies: &[Does::SparesVmm],
     look,
 };
 

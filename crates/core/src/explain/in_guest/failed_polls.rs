@@ -3,20 +3,13 @@
 //! Such a poll spares nothing: the exit and the wake-up follow all the same. From a fifth of the polls on it is a
 //! habit of the load. What it costs is their time; what successful polls spare counts as taken by the remedy.
 
-use super::super::cost::Cost;
-use super::super::evidence::{Evidence, Guest};
-use super::super::say::{nanos, percent};
-use super::super::{Found, HABIT, Judgement, Rule, Sure};
+use super::super::prelude::*;
 use super::{of_polls, polling};
-use crate::account::Account;
-use crate::explain::remedy::Does;
-use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-failed-polls",
     title: "polls in the guest that end in HLT all the same",
     source: "haltpoll_select in drivers/cpuidle/governors/haltpoll.c",
-    remedies: &[Does::GuestPollsLess],
     look,
 };
 

@@ -4,22 +4,16 @@
 //! (`adjust_poll_limit`). Polls that last twice as long as `guest_halt_poll_ns` show it: `poll_idle` looks at the
 //! clock in every 201st turn only, so that polls a little above their limit show nothing.
 
-use super::super::cost::Cost;
-use super::super::evidence::{Evidence, Guest};
 use super::super::high_ceiling::beyond;
-use super::super::say::{nanos, percent};
+use super::super::prelude::*;
 use super::super::terms::GUEST_POLLS_LESS;
-use super::super::{Found, Judgement, Rule, Sure};
-use crate::explain::remedy::{Does, Remedy};
 use crate::kvm::guest::Params;
-use crate::stats::ENOUGH_EVENTS;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-limit-stays",
     title: "polls beyond guest_halt_poll_ns, by a limit that never shrinks",
     source: "adjust_poll_limit in drivers/cpuidle/governors/haltpoll.c; poll_idle in \
              drivers/cpuidle/poll_state.c",
-    remedies: &[Does::GuestPollsLess],
     look,
 };
 

@@ -5,18 +5,13 @@
 //! in the cost here, so that it is rather low.
 
 use super::super::break_even::slept_too_soon;
-use super::super::contention::Contention;
-use super::super::evidence::{Evidence, Guest};
-use super::super::say::{nanos, percent, rate};
-use super::super::{Found, Judgement, Rule, Sure};
+use super::super::prelude::*;
 use super::{InGuest, of_polls, polling};
-use crate::explain::remedy::Does;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-hlt-below-break-even",
     title: "HLT entries shorter than a wake-up takes",
     source: "ski rental: Karlin and others, SOSP 1991; drivers/cpuidle/governors/haltpoll.c",
-    remedies: &[Does::GuestPolls],
     look,
 };
 

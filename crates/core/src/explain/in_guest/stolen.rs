@@ -4,19 +4,13 @@
 //! nothing, and the vCPU looks busy to the host's scheduler. The cost is the time polled, which another task
 //! waited for.
 
-use super::super::contention::Contention;
-use super::super::cost::Cost;
-use super::super::evidence::{Evidence, Guest};
-use super::super::say::percent;
-use super::super::{Found, Judgement, Rule, Sure};
+use super::super::prelude::*;
 use super::polling;
-use crate::explain::remedy::Does;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-polls-stolen-time",
     title: "polling in a guest whose CPU time is stolen",
     source: "halt_poll_max_steal in arch/s390/kvm; kvm_vcpu_can_poll in include/linux/kvm_host.h",
-    remedies: &[Does::GuestPollsLess],
     look,
 };
 
