@@ -272,7 +272,8 @@ fn guard(
             Guarded::Given => found.remedies.push(remedy),
             Guarded::Doubtful(what) => {
                 found.sure = Sure::Possible;
-                remedy.text = format!("{} Not if {what}, which was not recorded.", remedy.text);
+                remedy.text =
+                    format!("{} Not if {what}, which was not recorded.", remedy.text).into();
                 found.remedies.push(remedy);
             }
             Guarded::Harms(why) => withheld.push(Withheld {

@@ -268,7 +268,7 @@ fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
 
 fn remedy_view(remedy: Remedy) -> RemedyTerms {
     RemedyTerms {
-        text: remedy.text,
+        text: remedy.text.into_owned(),
         price: remedy.terms.price(),
         harm: remedy.terms.harm(),
     }
@@ -280,7 +280,7 @@ fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldRemedy {
         title: withheld.rule.title,
         whose: whose(roster, &withheld.who),
         signature: withheld.signature,
-        remedy: withheld.remedy.text,
+        remedy: withheld.remedy.text.into_owned(),
         why: withheld.why,
     }
 }

@@ -28,8 +28,10 @@ const ICR: [u64; 2] = [0x830, HV_ICR];
 const HV_EOI: u64 = 0x4000_0070;
 const HV_ICR: u64 = 0x4000_0071;
 
-/// Terms of a PIT that does not make up for lost ticks.
-const NO_REINJECTION: Terms = Terms::new(
+const WITHOUT_REINJECTION: Remedy = Remedy::new(
+    Does::SparesExits,
+    "Remove what inhibits it for this VM: a PIT that reinjects lost ticks inhibits AVIC (QEMU `-global \
+     kvm-pit.lost_tick_policy=discard`).",
     "It holds from the VM's next start; ticks that come while the vCPU does not run are lost.",
     "A guest that keeps its time by counting ticks of the PIT: its clock falls behind.",
 );
@@ -41,24 +43,21 @@ const BY_HYPERV: &str = "The guest writes Hyper-V's registers in place of the AP
 
 /// All remedies; the one for Hyper-V's interface comes first.
 fn remedies(by_hyperv: bool) -> Vec<Remedy> {
-    let avic = Remedy::new(
+    let avic = Remedy::under(
         Does::ForWindows,
         "QEMU: `hv-avic` beside `hv-synic` (QEMU 6.2, Linux 5.15); libvirt `<avic state='on'/>`.",
         HYPERV,
     );
-    let loads = Remedy::new(
+    let loads = Remedy::under(
         LOADS,
         "Load kvm_intel with `enable_apicv=1`, or kvm_amd with `avic=1`, where the CPU has it.",
         MODULE_RELOADED,
     );
-    let pit = Remedy::new(
-        Does::SparesExits,
-        "Remove what inhibits it for this VM: a PIT that reinjects lost ticks inhibits AVIC (QEMU `-global \
-         kvm-pit.lost_tick_policy=discard`).",
-        NO_REINJECTION,
-    );
     let hyperv = by_hyperv.then_some(avic);
-    hyperv.into_iter().chain([loads, pit]).collect()
+    hyperv
+        .into_iter()
+        .chain([loads, WITHOUT_REINJECTION])
+        .collect()
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {

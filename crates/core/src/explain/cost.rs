@@ -20,7 +20,7 @@ pub(super) const EXIT_NS: f64 = 2_000.0;
 pub const SHOWN_FROM_NS_PER_S: f64 = STORM_PER_S * EXIT_NS;
 
 /// CPU time and wake-up latency in each second of the recording, of all vCPUs concerned together.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
     /// CPU time, in nanoseconds.
     pub cpu_ns_per_s: f64,
@@ -29,11 +29,16 @@ pub struct Cost {
 }
 
 impl Cost {
+    pub(super) const NONE: Self = Self {
+        cpu_ns_per_s: 0.0,
+        latency_ns_per_s: 0.0,
+    };
+
     /// CPU time alone.
     pub fn cpu(ns_per_s: f64) -> Self {
         Self {
             cpu_ns_per_s: ns_per_s,
-            ..Self::default()
+            ..Self::NONE
         }
     }
 
@@ -41,13 +46,13 @@ impl Cost {
     pub fn latency(ns_per_s: f64) -> Self {
         Self {
             latency_ns_per_s: ns_per_s,
-            ..Self::default()
+            ..Self::NONE
         }
     }
 
     /// All of them together.
     pub fn sum(costs: impl Iterator<Item = Self>) -> Self {
-        costs.fold(Self::default(), |sum, cost| Self {
+        costs.fold(Self::NONE, |sum, cost| Self {
             cpu_ns_per_s: sum.cpu_ns_per_s + cost.cpu_ns_per_s,
             latency_ns_per_s: sum.latency_ns_per_s + cost.latency_ns_per_s,
         })

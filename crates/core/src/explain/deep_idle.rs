@@ -27,7 +27,10 @@ const SHALLOW_NS: u64 = 30_000;
 /// The first deep state: 0 polls or is C1, 1 is C1 or C1E.
 const DEEP_STATE: u32 = 2;
 
-const SHALLOW: Terms = Terms::new(
+const SHALLOW: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "`cpupower idle-set -D 20` on the host (no states that take 20 us or more to leave), or PM QoS: a program \
+     that holds /dev/cpu_dma_latency open with 20.",
     "Power: idle CPUs stay in shallow states, and busy ones beside them reach lower turbo frequencies.",
     "Where power or heat counts more than these wake-ups.",
 );
@@ -80,12 +83,7 @@ fn of_guest(
         cause: "The CPU that a vCPU sleeps on goes into a deep idle state, and each wake-up waits until it has left \
                 it. KVM's parameters do not shorten that; a ceiling above the gaps avoids the sleep."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::SparesVmm,
-            "`cpupower idle-set -D 20` on the host (no states that take 20 us or more to leave), or PM QoS: a program \
-             that holds /dev/cpu_dma_latency open with 20.",
-            SHALLOW,
-        )],
+        remedies: vec![SHALLOW],
         cost: Some(Cost::latency(guest.per_s(late_ns))),
         sure: match Contention::of(evidence, &account) {
             Contention::Free => Sure::Likely,

@@ -20,7 +20,10 @@ const BLOCKS_NS: u64 = 20_000;
 /// Ports below are those of the PC's own devices (console, timers), which no ioeventfd and no thread would serve.
 const DEVICE_PORTS: u64 = 0x400;
 
-const TERMS: Terms = Terms::new(
+const IN_THREADS: Remedy = Remedy::new(
+    Does::SparesExits,
+    "Leave ioeventfd on (no `ioeventfd=off`); give disks a thread (`-object iothread,id=io1`, \
+     `iothread=io1`; libvirt `<iothreads>`), and the network vhost (`vhost=on`).",
     "These threads take CPU time of their own, and a kick reaches its device a switch later.",
     "Overcommitted hosts, where the vCPUs compete with these threads for CPUs.",
 );
@@ -64,12 +67,7 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
         ),
         cause: "A vCPU that kicks a device returns to the VMM and waits there until the VMM has served it."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::SparesExits,
-            "Leave ioeventfd on (no `ioeventfd=off`); give disks a thread (`-object iothread,id=io1`, \
-             `iothread=io1`; libvirt `<iothreads>`), and the network vhost (`vhost=on`).",
-            TERMS,
-        )],
+        remedies: vec![IN_THREADS],
         cost: (accesses.time_ns() > 0).then(|| Cost::cpu(guest.per_s(accesses.time_ns()))),
         sure: Sure::likely_if(machine.no_ioeventfd),
     })

@@ -25,7 +25,10 @@ const PAGE: u64 = 4096;
 
 const VGA: std::ops::RangeInclusive<u64> = 0xa0..=0xbf;
 
-const TERMS: Terms = Terms::new(
+const LINEAR: Remedy = Remedy::new(
+    Does::SparesExits,
+    "A linear frame buffer or virtio-gpu: QEMU `-device virtio-vga`; in the guest a graphics \
+     driver in place of VGA text mode, or a serial console.",
     "It holds from the VM's next start; a frame buffer takes host memory of the size of the screen.",
     "A guest without a driver for it shows no picture; a serial console exits for each character.",
 );
@@ -98,12 +101,7 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
              mapped as memory."
         }
         .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::SparesExits,
-            "A linear frame buffer or virtio-gpu: QEMU `-device virtio-vga`; in the guest a graphics \
-             driver in place of VGA text mode, or a serial console.",
-            TERMS,
-        )],
+        remedies: vec![LINEAR],
         cost: (time_ns > 0).then(|| Cost::cpu(guest.per_s(time_ns))),
         sure: if run.is_vga() {
             Sure::Certain

@@ -19,7 +19,10 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-const TERMS: Terms = Terms::new(
+const LEFT_TO_GUEST: Remedy = Remedy::new(
+    Does::Nothing,
+    "Nothing, where the guest's polling is wanted: its parameter guest_halt_poll_ns says how \
+     long it polls.",
     "None beyond what the guest's polling takes, up to guest_halt_poll_ns for each halt.",
     "Where other tasks want the CPUs: a guest that polls does not give its CPU up, and the host cannot see that it \
      is idle.",
@@ -69,7 +72,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             " Where it polls, it keeps its CPU from others: KVM cannot preempt a poll of the guest.",
         );
         found.sure = Sure::Possible;
-        found.remedies = vec![Remedy::new(
+        found.remedies = vec![Remedy::under(
             Does::GuestPollsLess,
             WITHOUT_HALTPOLL,
             HOST_POLLS_FOR_GUEST,
@@ -90,12 +93,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
         let remedy = Remedy::host_polling(evidence, Does::HostPollsMore, Lever::Guest);
         found.remedies = vec![remedy.taking(too_soon.takes(guest))];
     } else {
-        found.remedies = vec![Remedy::new(
-            Does::Nothing,
-            "Nothing, where the guest's polling is wanted: its parameter guest_halt_poll_ns says how \
-             long it polls.",
-            TERMS,
-        )];
+        found.remedies = vec![LEFT_TO_GUEST];
     }
     Some(found)
 }

@@ -29,8 +29,10 @@ const RESTS: f64 = 0.8;
 /// wake-ups explain them.
 const EXPLAINED: f64 = 0.5;
 
-/// Terms of a machine without an HPET.
-const TERMS: Terms = Terms::new(
+const WITHOUT_HPET: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "QEMU: `-machine hpet=off`; libvirt: `<timer name='hpet' present='no'/>` in `<clock>`; Proxmox \
+     VE: `args: -machine hpet=off`.",
     "It holds from the VM's next start; a guest with kvm-clock, an invariant TSC or Hyper-V's clock misses nothing.",
     "An old guest whose only good clock is the HPET: it falls back to the ACPI PM timer, whose every reading exits.",
 );
@@ -78,12 +80,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
                 masked: QEMU serves it all the same. No vCPU is woken by it, so that no setting of halt \
                 polling changes anything."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::SparesVmm,
-            "QEMU: `-machine hpet=off`; libvirt: `<timer name='hpet' present='no'/>` in `<clock>`; Proxmox \
-             VE: `args: -machine hpet=off`.",
-            TERMS,
-        )],
+        remedies: vec![WITHOUT_HPET],
         cost: Some(Cost::cpu(cpu_ns)),
         sure: Sure::likely_if(is_periodic && told),
     })

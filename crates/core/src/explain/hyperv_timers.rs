@@ -81,7 +81,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         cause: "Windows keeps time with emulated hardware: each tick is a wake-up, and its \
                 acknowledgement goes through the VMM."
             .to_owned(),
-        remedies: vec![Remedy::new(
+        remedies: vec![Remedy::under(
             Does::ForWindows,
             "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer,hv-avic`; libvirt `<vpindex/>`, `<synic/>`, \
              `<stimer/>`, `<avic/>` with state='on', and `<timer name='hypervclock' present='yes'/>`.",

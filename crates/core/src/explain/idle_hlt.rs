@@ -14,7 +14,10 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-const NO_IDLE_HLT: Terms = Terms::new(
+const NO_IDLE_HLT: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "Where guests stall for seconds (reported of Zen 5 under Linux 6.17 and 6.18): boot the host with \
+     `clearcpuid=510`, which switches Idle HLT off. `halt_poll_ns=0` cures stalls of idle guests alone.",
     "The host boots again, and halts that would end at once exit again.",
     "Where no guest stalls: then it costs exits and cures nothing.",
 );
@@ -40,17 +43,12 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
                 and the shortest gaps are not in this recording."
             .to_owned(),
         remedies: vec![
-            Remedy::new(
+            Remedy::under(
                 Does::Nothing,
                 "Nothing. Compare with recordings of processors without it by time halted, not by halts.",
                 NOTHING_DONE,
             ),
-            Remedy::new(
-                Does::SparesVmm,
-                "Where guests stall for seconds (reported of Zen 5 under Linux 6.17 and 6.18): boot the host with \
-                 `clearcpuid=510`, which switches Idle HLT off. `halt_poll_ns=0` cures stalls of idle guests alone.",
-                NO_IDLE_HLT,
-            ),
+            NO_IDLE_HLT,
         ],
         cost: None,
         sure: Sure::Certain,

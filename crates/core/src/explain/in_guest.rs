@@ -58,9 +58,9 @@ impl InGuest {
 fn polling(evidence: &Evidence<'_>, more: bool) -> Remedy {
     let text = advice(evidence, more);
     if more {
-        Remedy::new(Does::GuestPolls, text, GUEST_POLLS_MORE)
+        Remedy::said(Does::GuestPolls, text, GUEST_POLLS_MORE)
     } else {
-        Remedy::new(Does::GuestPollsLess, text, GUEST_POLLS_LESS)
+        Remedy::said(Does::GuestPollsLess, text, GUEST_POLLS_LESS)
     }
 }
 

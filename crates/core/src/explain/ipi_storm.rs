@@ -25,7 +25,11 @@ const EXITS: f64 = 2.0;
 /// Share of the wakes.
 const MOSTLY: f64 = 0.5;
 
-const TERMS: Terms = Terms::new(
+const GUEST_POLLS: Remedy = Remedy::new(
+    Does::GuestPolls,
+    "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU \
+     `-cpu host,kvm-hint-dedicated=on`; `haltwise tune DIR --policy guest-haltpoll` \
+     shows what it would have cost.",
     "CPU time: the guest polls up to guest_halt_poll_ns for each halt, which its host sees as work.",
     "Where other tasks want the CPUs: KVM does not preempt a poll of the guest for them as it does its own.",
 );
@@ -75,13 +79,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
              another vCPU is two more."
                 .to_owned(),
         remedies: vec![
-            Remedy::new(
-                Does::GuestPolls,
-                "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU \
-                 `-cpu host,kvm-hint-dedicated=on`; `haltwise tune DIR --policy guest-haltpoll` \
-                 shows what it would have cost.",
-                TERMS,
-            )
+            GUEST_POLLS
             .taking(Cost::cpu(guest.per_s(polls_ns))),
         ],
         cost: Some(Cost {

@@ -24,7 +24,9 @@ const LONG_NS: u64 = 1_000_000_000;
 
 const NAMED: usize = 8;
 
-const LOOK: Terms = Terms::new(
+const LOOK: Remedy = Remedy::new(
+    Does::Nothing,
+    "No setting of KVM helps: look in the guest, or for a lost interrupt.",
     "Nothing: no setting is changed.",
     "Nowhere: a guest that computes all the time is left as it is.",
 );
@@ -113,12 +115,8 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
                 guest_halt_poll_ns. From outside these look the same."
             .to_owned(),
         remedies: vec![
-            Remedy::new(
-                Does::Nothing,
-                "No setting of KVM helps: look in the guest, or for a lost interrupt.",
-                LOOK,
-            ),
-            Remedy::new(
+            LOOK,
+            Remedy::under(
                 Does::GuestPollsLess,
                 "Where `top` in the guest shows it idle, it polls: boot it without `idle=poll`, or lower \
                  guest_halt_poll_ns.",

@@ -22,12 +22,16 @@ const LONG_NS: u64 = 1_000_000_000;
 /// handling takes 50 us is half of that.
 const BUSY: f64 = 0.1;
 
-const TRAPPED: Terms = Terms::new(
+const TRAPPED: Remedy = Remedy::new(
+    Does::TrapsHalts,
+    "QEMU: `-overcommit cpu-pm=off`; libvirt: no `<cpu-pm/>`.",
     "Each halt exits, and its wake-up takes an interrupt of the host and a switch; it holds from the VM's next start.",
     "A VM on CPUs of its own that is bought for its latency.",
 );
 
-const IN_KERNEL: Terms = Terms::new(
+const IN_KERNEL: Remedy = Remedy::new(
+    Does::SparesExits,
+    "Have KVM emulate the interrupt controllers: QEMU `-machine kernel-irqchip=on`.",
     "It holds from the VM's next start, and the VM no longer migrates to where QEMU emulates them.",
     "A VM whose virtual IOMMU remaps interrupts: it needs `kernel-irqchip=split`.",
 );
@@ -61,11 +65,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             "Halts that stay inside the guest are not idle time that the host sees: its CPU looks \
                 busy, and no halt-polling setting reaches it."
                 .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::TrapsHalts,
-            "QEMU: `-overcommit cpu-pm=off`; libvirt: no `<cpu-pm/>`.",
-            TRAPPED,
-        )],
+        remedies: vec![TRAPPED],
         cost: None,
         sure,
     };
@@ -78,11 +78,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         return Some(Found {
             cause: "The VMM handles halts itself, and KVM neither polls nor reports them."
                 .to_owned(),
-            remedies: vec![Remedy::new(
-                Does::SparesExits,
-                "Have KVM emulate the interrupt controllers: QEMU `-machine kernel-irqchip=on`.",
-                IN_KERNEL,
-            )],
+            remedies: vec![IN_KERNEL],
             ..found
         });
     }

@@ -68,7 +68,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
         ),
         _ => String::new(),
     };
-    let mut remedies = vec![Remedy::new(
+    let mut remedies = vec![Remedy::under(
         Does::SparesCpus,
         "Fewer vCPUs on these CPUs, or more CPUs for them.",
         FEWER_VCPUS,

@@ -19,27 +19,51 @@ pub(super) const RULE: Rule = Rule {
 /// `EPT_VIOLATION`, `NPF`.
 const FAULTS: [(Isa, u32); 2] = [(Isa::Vmx, 48), (Isa::Svm, 0x400)];
 
-/// Terms of huge pages for programs that ask for huge pages.
+/// Price and harm of huge pages for programs that ask for huge pages.
 const ASKED: Terms = Terms::new(
     "A guest that touches its memory in parts takes whole huge pages, which the kernel has to find or compact.",
     "Where the faults come from KSM, ballooning or a migration that is under way it does no good: all of them \
      split huge pages.",
 );
 
-const ALWAYS: Terms = Terms::new(
-    "Every process of the host gets huge pages: what is touched in parts takes more memory, and the kernel \
-     compacts memory for it.",
-    "Where programs on this host advise against huge pages, as databases do: their latency and memory use grow.",
+const BY_REQUEST: Remedy = Remedy::under(
+    Does::SparesVmm,
+    "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`: this VMM asks for huge pages.",
+    ASKED,
 );
 
-/// Terms of a look at the VMM's smaps, and of huge pages in shared memory.
-const SHARED: Terms = Terms::new(
+const IF_ASKED: Remedy = Remedy::under(
+    Does::SparesVmm,
+    "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` where this VMM asks for huge pages \
+     (MADV_HUGEPAGE).",
+    ASKED,
+);
+
+/// A look at the VMM's smaps, and huge pages in shared memory.
+const COMPARE: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "Compare AnonHugePages with Rss of the guest's memory in /proc/PID/smaps: this VMM asks for huge pages, and for \
+     private memory the setting gives them. Where most of it is huge, look for what maps it again: KSM, NUMA \
+     balancing, ballooning, migration. Shared memory (memfd, /dev/shm, for vhost-user or virtiofsd) has a setting of \
+     its own: `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled`.",
     "A read of smaps holds the VMM's mmap lock while it walks its memory; shared memory that is touched in parts \
      takes whole huge pages.",
     "Where memory is short: shmem_enabled applies to each program that asks for huge pages of shared memory.",
 );
 
-const RESERVED: Terms = Terms::new(
+const ALWAYS: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "`echo always > /sys/kernel/mm/transparent_hugepage/enabled` where this VMM does not ask for huge pages \
+     (AnonHugePages of its guest's memory in /proc/PID/smaps stays 0).",
+    "Every process of the host gets huge pages: what is touched in parts takes more memory, and the kernel \
+     compacts memory for it.",
+    "Where programs on this host advise against huge pages, as databases do: their latency and memory use grow.",
+);
+
+const RESERVED: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "hugetlbfs for the VM: QEMU `-mem-path /dev/hugepages`; libvirt `<memoryBacking><hugepages/>`; Cloud Hypervisor \
+     `--memory hugepages=on`; Firecracker `huge_pages` in its machine-config.",
     "It holds from the VM's next start; all of its memory is reserved, in huge pages that the host has to have \
      free, and cannot be overcommitted, swapped or merged.",
     "Where the host overcommits its memory: what one VM reserves is missing for the others.",
@@ -130,35 +154,11 @@ fn asks(vmm: VmmKind) -> bool {
 
 fn remedies(thp: Option<&str>, vmm: VmmKind) -> Vec<Remedy> {
     let by_request = thp.is_some_and(|it| it.contains("[madvise]"));
-    let (text, terms) = match (by_request, asks(vmm)) {
-        (false, true) => (
-            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`: this VMM asks for huge pages.",
-            ASKED,
-        ),
-        (false, false) => (
-            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` where this VMM asks for huge pages \
-             (MADV_HUGEPAGE).",
-            ASKED,
-        ),
-        (true, true) => (
-            "Compare AnonHugePages with Rss of the guest's memory in /proc/PID/smaps: this VMM asks for huge \
-             pages, and for private memory the setting gives them. Where most of it is huge, look for what \
-             maps it again: KSM, NUMA balancing, ballooning, migration. Shared memory (memfd, /dev/shm, for \
-             vhost-user or virtiofsd) has a setting of its own: `echo advise > \
-             /sys/kernel/mm/transparent_hugepage/shmem_enabled`.",
-            SHARED,
-        ),
-        (true, false) => (
-            "`echo always > /sys/kernel/mm/transparent_hugepage/enabled` where this VMM does not ask for huge \
-             pages (AnonHugePages of its guest's memory in /proc/PID/smaps stays 0).",
-            ALWAYS,
-        ),
+    let first = match (by_request, asks(vmm)) {
+        (false, true) => BY_REQUEST,
+        (false, false) => IF_ASKED,
+        (true, true) => COMPARE,
+        (true, false) => ALWAYS,
     };
-    let reserved = "hugetlbfs for the VM: QEMU `-mem-path /dev/hugepages`; libvirt \
-                    `<memoryBacking><hugepages/>`; Cloud Hypervisor `--memory hugepages=on`; Firecracker \
-                    `huge_pages` in its machine-config.";
-    vec![
-        Remedy::new(Does::SparesVmm, text, terms),
-        Remedy::new(Does::SparesVmm, reserved, RESERVED),
-    ]
+    vec![first, RESERVED]
 }

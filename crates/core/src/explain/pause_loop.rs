@@ -17,7 +17,9 @@ pub(super) const RULE: Rule = Rule {
 /// `PAUSE_INSTRUCTION`, `pause`.
 const PAUSE: [(Isa, u32); 2] = [(Isa::Vmx, 40), (Isa::Svm, 0x77)];
 
-const LOOKED_FOR: Terms = Terms::new(
+const LOOK_FOR_LOCK: Remedy = Remedy::new(
+    Does::SparesExits,
+    "In the guest, look for the lock (`perf lock`).",
     "The guest's own CPU time while it is traced.",
     "A guest that is near its limit: events of a contended lock are many, and tracing each slows it down.",
 );
@@ -51,7 +53,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         }
         .to_owned(),
         remedies: if pressed {
-            vec![Remedy::new(
+            vec![Remedy::under(
                 Does::SparesCpus,
                 "Fewer vCPUs, or pin them to CPUs of their own; leave `kvm-pv-unhalt` on, so that waiters \
                  halt instead of spinning.",
@@ -59,17 +61,13 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             )]
         } else {
             vec![
-                Remedy::new(
+                Remedy::under(
                     Does::NoPauseExits,
                     "Load kvm_intel with `ple_gap=0`, or kvm_amd with `pause_filter_count=0`: this host \
                      has CPUs to spare for vCPUs that spin.",
                     MODULE_RELOADED,
                 ),
-                Remedy::new(
-                    Does::SparesExits,
-                    "In the guest, look for the lock (`perf lock`).",
-                    LOOKED_FOR,
-                ),
+                LOOK_FOR_LOCK,
             ]
         },
         cost: Some(Cost::cpu(guest.per_s(time_ns))),

@@ -19,7 +19,9 @@ pub(super) const RULE: Rule = Rule {
 /// Share of all port accesses.
 const DOMINANT: f64 = 0.5;
 
-const CLOCK: Terms = Terms::new(
+const CLOCK: Remedy = Remedy::new(
+    Does::ForLinux,
+    "Linux guest: kvm-clock or the TSC as its clocksource.",
     "None while it runs; a guest that has it on its command line has to boot again.",
     "The TSC, where the host's is not invariant or the VM migrates to a host with another frequency that it does not \
      scale to.",
@@ -90,19 +92,15 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         cause: format!("Port {port:#x} is {whose}."),
         remedies: if is_clock(port) {
             vec![
-                Remedy::new(
-                    Does::ForLinux,
-                    "Linux guest: kvm-clock or the TSC as its clocksource.",
-                    CLOCK,
-                ),
-                Remedy::new(
+                CLOCK,
+                Remedy::under(
                     Does::ForWindows,
                     "Windows guest: QEMU `-cpu host,hv-time`.",
                     HYPERV,
                 ),
             ]
         } else {
-            vec![Remedy::new(
+            vec![Remedy::said(
                 Does::SparesExits,
                 format!("Use {instead}."),
                 DEVICE,

@@ -21,6 +21,8 @@
 //! | [`Does::LoadsModule`] | the module has that setting already: loading it again stops every VM for nothing |
 //! | [`Does::SparesExits`], [`Does::SparesVmm`], [`Does::SparesCpus`], [`Does::Nothing`] | nothing that a recording shows: they take no CPU from any task |
 
+use std::borrow::Cow;
+
 use super::contention::Contention;
 use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
@@ -94,7 +96,7 @@ pub struct Remedy {
     /// Kind of the remedy.
     pub does: Does,
     /// A command, or a setting, in a sentence.
-    pub text: String,
+    pub text: Cow<'static, str>,
     /// Price of the remedy, and when the remedy does harm.
     pub terms: Terms,
     /// Cost of the remedy itself, as far as the recording tells: CPU time that is then polled, or latency that polls
@@ -153,13 +155,31 @@ pub(super) const WITHOUT_HALTPOLL: &str = "Boot the guest without `cpuidle_haltp
      cpuidle_haltpoll` does it while it runs. Debian's kernels have it built in.";
 
 impl Remedy {
-    /// One that takes nothing that a recording would tell.
-    pub fn new(does: Does, text: impl Into<String>, terms: Terms) -> Self {
+    /// One that takes nothing that a recording would tell, with its price and when it does harm.
+    pub(super) const fn new(
+        does: Does,
+        text: &'static str,
+        price: &'static str,
+        harm: &'static str,
+    ) -> Self {
+        Self::under(does, text, Terms::new(price, harm))
+    }
+
+    /// The same, with terms that it shares with other remedies.
+    pub(super) const fn under(does: Does, text: &'static str, terms: Terms) -> Self {
         Self {
             does,
-            text: text.into(),
+            text: Cow::Borrowed(text),
             terms,
-            takes: Cost::default(),
+            takes: Cost::NONE,
+        }
+    }
+
+    /// The same, with a text that depends on the evidence.
+    pub(super) fn said(does: Does, text: String, terms: Terms) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::under(does, "", terms)
         }
     }
 
@@ -191,7 +211,7 @@ impl Remedy {
             _ if more => HOST_POLLS_MORE,
             _ => HOST_POLLS_LESS,
         };
-        Self::new(does, text, terms)
+        Self::said(does, text, terms)
     }
 
     /// Whether it may be given for what was found.

@@ -13,7 +13,10 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-const TERMS: Terms = Terms::new(
+const BY_PRESSURE: Remedy = Remedy::new(
+    Does::Nothing,
+    "Nothing, if CPU pressure (PSI) is low. Where tasks wait, judge by that and not by preempted \
+     polls; a lower halt_poll_ns gives CPUs back sooner.",
     "None, where nothing is done; with a lower halt_poll_ns wake-ups that polls met take a sleep and its wake-up.",
     "Leaving it as it is does harm where CPU pressure is high: tasks then wait for as long as vCPUs poll.",
 );
@@ -40,12 +43,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         cause: "KVM stops a poll when its CPU's run queue has another task. A scheduler with queues of its \
                 own fills that queue late, so that vCPUs poll on while tasks wait."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::Nothing,
-            "Nothing, if CPU pressure (PSI) is low. Where tasks wait, judge by that and not by preempted \
-             polls; a lower halt_poll_ns gives CPUs back sooner.",
-            TERMS,
-        )],
+        remedies: vec![BY_PRESSURE],
         cost: None,
         sure: Sure::Certain,
     }])

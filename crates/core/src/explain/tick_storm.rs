@@ -17,34 +17,36 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-/// A known rate: in a second, whose it is, and who keeps such a tick.
+/// A known rate: in a second, whose it is, and remedies for those who keep such a tick.
 struct Tick {
     hz: f64,
     whose: &'static str,
-    kept_by: &'static [Does],
+    kept_by: &'static [Remedy],
 }
 
-const fn known(hz: f64, whose: &'static str, kept_by: &'static [Does]) -> Tick {
+const fn known(hz: f64, whose: &'static str, kept_by: &'static [Remedy]) -> Tick {
     Tick { hz, whose, kept_by }
 }
 
-const LINUX: &[Does] = &[Does::ForLinux];
-const WINDOWS: &[Does] = &[Does::ForWindows];
-const EITHER: &[Does] = &[Does::ForLinux, Does::ForWindows];
+const LINUX: &[Remedy] = &[TICKLESS];
+const WINDOWS: &[Remedy] = &[HYPERV_TIMERS];
+const EITHER: &[Remedy] = &[TICKLESS, HYPERV_TIMERS];
 
-fn remedy(guest: Does) -> Remedy {
-    let (text, terms) = if guest == Does::ForLinux {
-        let text = "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a kernel with \
-         CONFIG_NO_HZ_IDLE.";
-        (text, TICKLESS)
-    } else {
-        let text = "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer,hv-avic`, libvirt `<timer \
-         name='hypervclock' present='yes'/>` with `<synic/>`, `<stimer/>` and `<avic/>`; `powercfg /energy` in \
-         the guest lists who requests a 1 ms timer.";
-        (text, HYPERV)
-    };
-    Remedy::new(guest, text, terms)
-}
+const TICKLESS: Remedy = Remedy::new(
+    Does::ForLinux,
+    "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a kernel with \
+     CONFIG_NO_HZ_IDLE.",
+    "A restart of the guest; each time that it goes idle it then sets its timer again, which may exit.",
+    "A guest that goes idle more often than it ticked, or whose timing was tuned to a tick that never stops.",
+);
+
+const HYPERV_TIMERS: Remedy = Remedy::under(
+    Does::ForWindows,
+    "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer,hv-avic`, libvirt `<timer \
+     name='hypervclock' present='yes'/>` with `<synic/>`, `<stimer/>` and `<avic/>`; `powercfg /energy` in the guest \
+     lists who requests a 1 ms timer.",
+    HYPERV,
+);
 
 /// Linux: the choices of `kernel/Kconfig.hz`. Windows: 15.625 ms at rest is 64 Hz, 1 ms if a program
 /// asks for it; without Hyper-V's timers it takes its clock from the RTC, whose rates are powers of
@@ -96,12 +98,6 @@ const PERIOD: f64 = 0.6;
 /// The ninth tenth of the gaps over the first: two buckets of a histogram that knows values to an
 /// eighth of an octave are a factor of 1.27 apart at the most, and work in between takes its share.
 const STEADY: f64 = 1.5;
-
-/// Terms of a guest without a tick while the guest is idle.
-const TICKLESS: Terms = Terms::new(
-    "A restart of the guest; each time that it goes idle it then sets its timer again, which may exit.",
-    "A guest that goes idle more often than it ticked, or whose timing was tuned to a tick that never stops.",
-);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let wakes = |account: &Account| account.unknown.wake;
@@ -168,7 +164,7 @@ pub(super) fn ticks(account: &Account) -> bool {
 /// The vCPUs of a guest that tick at this rate.
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
     // A guest that recorded itself runs Linux.
-    let may = |it: &Does| evidence.in_guest.is_none() || *it == Does::ForLinux;
+    let may = |it: &&Remedy| evidence.in_guest.is_none() || it.does == Does::ForLinux;
     let at_rate = |account: &Account| tick(account).filter(|(tick, _)| std::ptr::eq(*tick, wanted));
     let (who, account) = guest.gather(|_, account| at_rate(account).is_some())?;
     let rates = guest.seats.iter().filter_map(|seat| at_rate(seat.account?));
@@ -187,9 +183,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option
             "{}: the guest keeps ticking while it is idle.",
             capital(tick.whose)
         ),
-        remedies: (tick.kept_by.iter().copied().filter(may))
-            .map(remedy)
-            .collect(),
+        remedies: tick.kept_by.iter().filter(may).cloned().collect(),
         cost: Some(Cost::cpu(guest.per_s(awake_ns(&account)))),
         // Halts alone tell the rate and not the device; a rate with ticks lost not even that.
         sure: Sure::likely_if(per_s >= tick.hz * (1.0 - ABOVE)),

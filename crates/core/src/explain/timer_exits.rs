@@ -25,8 +25,11 @@ const EXPIRED: [(Isa, u32); 1] = [(Isa::Vmx, 52)];
 /// `MSR_IA32_TSC_DEADLINE`, and the x2APIC's initial count.
 const SETS: [u64; 2] = [0x6e0, 0x838];
 
-/// Terms of halts inside the guest, on CPUs of its own.
-const TERMS: Terms = Terms::new(
+const IN_GUEST: Remedy = Remedy::new(
+    Does::HaltsInGuest,
+    "For vCPUs that are pinned to CPUs of their own: `nohz_full=` for these CPUs on the host's command \
+     line (kvm then sets pi_inject_timer by itself), APICv or AVIC, and QEMU `-overcommit \
+     cpu-pm=on`: expiry no longer exits.",
     "A boot of the host and a start of the VM; these CPUs look busy to the host all the time, and no other task gets \
      them.",
     "Where vCPUs share CPUs: one that halts inside the guest keeps its CPU from the others.",
@@ -35,7 +38,7 @@ const TERMS: Terms = Terms::new(
 /// `MSR_IA32_TSC_DEADLINE`: timers of other modes are not advanced.
 const DEADLINE: u64 = 0x6e0;
 
-/// Terms of timers that expire early (`LAPIC_TIMER_ADVANCE_NS_MAX`, `LAPIC_TIMER_ADVANCE_NS_INIT`).
+/// Price and harm of timers that expire early (`LAPIC_TIMER_ADVANCE_NS_MAX`, `LAPIC_TIMER_ADVANCE_NS_INIT`).
 const ADVANCED: Terms = Terms::new(
     "KVM waits busily, for up to 5 us, before it enters a guest whose timer expired early; it holds for VMs that start \
      afterwards, and from Linux 6.11 on all VMs have to stop while kvm is loaded again.",
@@ -54,7 +57,7 @@ fn advance(evidence: &Evidence<'_>, exits: &ExitAccount) -> Option<Remedy> {
     let text = format!(
         "For timers that are met more closely, without an exit less: {how}, which is KVM's default."
     );
-    (deadlines.count > 0).then(|| Remedy::new(Does::WaitsForTimers, text, ADVANCED))
+    (deadlines.count > 0).then(|| Remedy::said(Does::WaitsForTimers, text, ADVANCED))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
@@ -85,16 +88,10 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         cause: "The guest arms a timer each time that it goes idle or sleeps for short, and KVM is entered \
                 for that and for its expiry."
             .to_owned(),
-        remedies: [Remedy::new(
-            Does::HaltsInGuest,
-            "For vCPUs that are pinned to CPUs of their own: `nohz_full=` for these CPUs on the host's command \
-             line (kvm then sets pi_inject_timer by itself), APICv or AVIC, and QEMU `-overcommit \
-             cpu-pm=on`: expiry no longer exits.",
-            TERMS,
-        )]
-        .into_iter()
-        .chain(advance(evidence, exits))
-        .collect(),
+        remedies: [IN_GUEST]
+            .into_iter()
+            .chain(advance(evidence, exits))
+            .collect(),
         cost: (timer.time_ns() > 0).then(|| Cost::cpu(guest.per_s(timer.time_ns()))),
         sure: Sure::Possible,
     })

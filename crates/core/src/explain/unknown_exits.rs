@@ -15,7 +15,10 @@ pub(super) const RULE: Rule = Rule {
 /// `KVM_EXIT_UNKNOWN`.
 const UNKNOWN: u32 = 0;
 
-const UPDATED: Terms = Terms::new(
+const UPDATE: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "Look for the exit in the VMM's log and in `dmesg`, and update the VMM or the kernel that does not know \
+     it.",
     "The VM has to stop, or to move to another host, while VMM or kernel are replaced.",
     "Where the VM must not stop before a log has told which exit it is.",
 );
@@ -36,12 +39,7 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
         cause: "KVM does not handle an exit of this guest, or the vCPU cannot run yet, and the VMM runs it again at \
                 once."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::SparesVmm,
-            "Look for the exit in the VMM's log and in `dmesg`, and update the VMM or the kernel that does not know \
-             it.",
-            UPDATED,
-        )],
+        remedies: vec![UPDATE],
         cost: Some(Cost::cpu(guest.per_s(returns.time_ns()))),
         sure: Sure::Likely,
     })

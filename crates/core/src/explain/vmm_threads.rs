@@ -37,17 +37,26 @@ const OTHERS: [&str; 7] = [
     "worker",
 ];
 
-const IOTHREAD: Terms = Terms::new(
+const IOTHREAD: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "QEMU's monitor: `qom-set /objects/ID poll-max-ns 0`, where `info iothreads` lists ID; for good \
+     `-object iothread,id=ID,poll-max-ns=0`. libvirt: `virsh iothreadset VM N --poll-max-ns 0 --live`.",
     "Latency: a request then waits until the thread has woken, as long as a wake-up takes on this host.",
     "Fast disks (NVMe) with few requests in flight: their throughput falls.",
 );
 
-const VHOST: Terms = Terms::new(
+const VHOST: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "QEMU: `-netdev tap,vhost=on` without `poll-us=`, so that vhost-net's busy loop (busyloop_timeout) is \
+     off; or fewer queues (`queues=`).",
     "Latency: a packet then waits until the worker has woken; it holds from the VM's next start.",
     "Guests that exchange small packets at a high rate: each then takes a kick and an interrupt.",
 );
 
-const UNNAMED: Terms = Terms::new(
+const UNNAMED: Remedy = Remedy::new(
+    Does::SparesVmm,
+    "See what the thread does: `haltwise record --profile`, then `haltwise report --profile`; then have that device \
+     wait for events in place of polling (interrupt mode), or give it fewer queues.",
     "CPU time of a recording with samples; a device that waits for events answers a wake-up later.",
     "Recordings whose wake-up latencies are to be compared: sampling wakes idle CPUs and changes them.",
 );
@@ -57,25 +66,18 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_threads(|threads| threads.others_cpu_ns, lacks, of_guest)
 }
 
-#[derive(Clone, Copy)]
-enum Poller {
-    Iothread,
-    Vhost,
-    Unknown,
-}
-
-/// Kind of poller that a thread is, by its name and the VMM's command line, and how sure that is; `None` where the
-/// thread's work is not for devices.
-fn poller(guest: &Guest<'_>, name: &str) -> Option<(Poller, Sure)> {
+/// The remedy for a thread, by its name and the VMM's command line, and how sure that is; `None` where the thread's work
+/// is not for devices.
+fn remedy(guest: &Guest<'_>, name: &str) -> Option<(Remedy, Sure)> {
     let machine = guest.vm.machine.as_ref();
     let has_iothread = machine.is_some_and(|machine| machine.iothreads > 0);
     match name {
         _ if OTHERS.iter().any(|other| name.starts_with(other)) => None,
-        _ if name.starts_with("IO ") => Some((Poller::Iothread, Sure::Likely)),
-        _ if name.starts_with("vhost-") => Some((Poller::Vhost, Sure::Likely)),
+        _ if name.starts_with("IO ") => Some((IOTHREAD, Sure::Likely)),
+        _ if name.starts_with("vhost-") => Some((VHOST, Sure::Likely)),
         // Without debug-threads=on QEMU's threads all have its own name.
-        _ if has_iothread => Some((Poller::Iothread, Sure::Possible)),
-        _ => Some((Poller::Unknown, Sure::Possible)),
+        _ if has_iothread => Some((IOTHREAD, Sure::Possible)),
+        _ => Some((UNNAMED, Sure::Possible)),
     }
 }
 
@@ -90,7 +92,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         return None;
     }
     let name = threads.busiest.as_deref().unwrap_or_default();
-    let (poller, sure) = poller(guest, name)?;
+    let (remedy, sure) = remedy(guest, name)?;
     let busiest = match (name, threads.busiest_cpu_ns) {
         ("", _) | (_, None) => String::new(),
         (name, Some(ns)) => format!(", of which `{name}` {}", percent(threads.per_s(ns) / 1e9)),
@@ -107,29 +109,8 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         cause: "A thread that serves devices polls for the guest's next request, or for the device's next reply, in \
                 place of a sleep; the guest sends few. No setting of halt polling changes that."
             .to_owned(),
-        remedies: vec![remedy(poller)],
+        remedies: vec![remedy],
         cost: Some(Cost::cpu(beyond_ns)),
         sure,
     })
-}
-
-fn remedy(poller: Poller) -> Remedy {
-    let (text, terms) = match poller {
-        Poller::Iothread => (
-            "QEMU's monitor: `qom-set /objects/ID poll-max-ns 0`, where `info iothreads` lists ID; for good \
-             `-object iothread,id=ID,poll-max-ns=0`. libvirt: `virsh iothreadset VM N --poll-max-ns 0 --live`.",
-            IOTHREAD,
-        ),
-        Poller::Vhost => (
-            "QEMU: `-netdev tap,vhost=on` without `poll-us=`, so that vhost-net's busy loop (busyloop_timeout) is \
-             off; or fewer queues (`queues=`).",
-            VHOST,
-        ),
-        Poller::Unknown => (
-            "See what the thread does: `haltwise record --profile`, then `haltwise report --profile`; then have that device \
-             wait for events in place of polling (interrupt mode), or give it fewer queues.",
-            UNNAMED,
-        ),
-    };
-    Remedy::new(Does::SparesVmm, text, terms)
 }

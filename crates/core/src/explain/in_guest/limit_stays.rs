@@ -50,7 +50,7 @@ fn of_guest(params: Params, guest: &Guest<'_>) -> Option<Found> {
         cause: "guest_halt_poll_allow_shrink is N: a limit that has grown stays, also after \
                 guest_halt_poll_ns was lowered."
             .to_owned(),
-        remedies: vec![Remedy::new(
+        remedies: vec![Remedy::under(
             Does::GuestPollsLess,
             "`haltwise apply --set guest_halt_poll_allow_shrink=Y` in the guest: long idle times then \
              shrink the limit.",

@@ -77,10 +77,10 @@ proptest::proptest! {
                 let kind = (finding.rule.id, remedy.does);
                 prop_assert!(super::guards::KINDS.contains(&kind), "{finding:?}");
             }
-            let remedies = found.remedies.iter().map(|remedy| &remedy.text);
+            let remedies = found.remedies.iter().map(|remedy| &*remedy.text);
             let terms = found.remedies.iter().map(|remedy| remedy.terms);
             let terms = terms.flat_map(|terms| [terms.price(), terms.harm()]);
-            let texts = remedies.chain([&found.signature, &found.cause]).map(String::as_str);
+            let texts = remedies.chain([&*found.signature, &*found.cause]);
             for text in texts.chain(terms) {
                 prop_assert!(text.ends_with(['.', ';']) && !text.contains("  "), "{text}");
             }
