@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     id: "apic-writes",
     title: "EOI and IPI writes that exit (no APICv or AVIC)",
     source: "enable_apicv in arch/x86/kvm/vmx/vmx.c, avic in arch/x86/kvm/svm/avic.c",
-    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
+    look: |evidence| evidence.each_exits(of_guest),
 };
 
 /// The parameters that have the hardware do it.
@@ -70,20 +70,18 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     let eois = apic.count;
     apic.fold(&icr);
     let told = evidence.tells(SubKey::Msr);
-    let per_s = guest.per_s(if told { apic.count } else { writes.count });
+    let per_s = guest.storm(if told { apic.count } else { writes.count })?;
     // Without EOI there is nothing that `APICv` would take: IPIs alone exit with IPI virtualisation off.
-    if per_s < STORM_PER_S || (told && eois == 0) {
+    if told && eois == 0 {
         return None;
     }
-    let total = exits.total().exits;
-    let part = |time_ns: u64| time_ns as f64 / total.time_ns().max(1) as f64;
     let (signature, time_ns) = if told {
         let text = format!(
             "{eois} writes to the EOI register and {} to the ICR exited, {}; {} of the time of all \
              exits but halts.",
             icr.count,
             rate(per_s),
-            percent(part(apic.time_ns())),
+            percent(part_of_time(exits, apic.time_ns())),
         );
         (text, apic.time_ns())
     } else {
@@ -92,7 +90,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
              recorded (`haltwise record --exits=msr` does).",
             writes.count,
             rate(per_s),
-            percent(part(writes.time_ns())),
+            percent(part_of_time(exits, writes.time_ns())),
         );
         (text, writes.time_ns())
     };

@@ -35,7 +35,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
             "{why}: wake-up latencies include that wait and do not show what sleeping costs"
         ));
     }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
+    evidence.each(of_guest).into()
 }
 
 /// Halts that slept although their gap was at most the break-even, the median wake-up latency.

@@ -53,7 +53,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     if part < HABIT {
         return Judgement::default();
     }
-    let found = evidence.each(|guest| of_guest(evidence, guest, most, part));
+    let found = evidence.each(|_, guest| of_guest(evidence, guest, most, part));
     found.into()
 }
 

@@ -36,16 +36,16 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     }
 }
 
-fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let machine = guest.vm.machine?;
     let accesses = tally(exits, |cause| {
         let is_device = cause.sub.is_some_and(|port| port >= DEVICE_PORTS);
         cause.kind == Kind::MmioWrite || cause.kind == Kind::PioWrite && is_device
     });
-    let per_s = guest.per_s(accesses.count);
+    let per_s = guest.storm(accesses.count)?;
     let each_ns = accesses.time_ns().checked_div(accesses.count)?;
     let is_blocking = machine.no_ioeventfd || (machine.iothreads == 0 && each_ns >= BLOCKS_NS);
-    if per_s < STORM_PER_S || !is_blocking {
+    if !is_blocking {
         return None;
     }
     let has = |is: bool| if is { "yes" } else { "no" };
@@ -60,7 +60,7 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
              {}.",
             accesses.count,
             rate(per_s),
-            took(&accesses),
+            took(accesses.time_ns()),
             has(machine.no_ioeventfd),
             machine.iothreads,
             has(machine.vhost),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::cost::Cost;
 use super::in_guest::InGuest;
 use super::remedy::Advised;
-use super::{Found, Judgement, Who};
+use super::{Found, Judgement, STORM_PER_S, Who};
 use crate::account::Account;
 use crate::account::ledger::Ledger;
 use crate::account::within::Interval;
@@ -123,20 +124,32 @@ impl<'a> Evidence<'a> {
     }
 
     /// Asks about every guest.
-    pub fn each(&self, look: impl Fn(&Guest<'a>) -> Option<Found>) -> Vec<Found> {
-        self.guests.iter().filter_map(look).collect()
+    pub fn each(&self, look: impl Fn(&Self, &Guest<'a>) -> Option<Found>) -> Vec<Found> {
+        let guests = self.guests.iter();
+        guests.filter_map(|guest| look(self, guest)).collect()
+    }
+
+    /// Asks about the halts of every guest; blind where they cannot be judged, see [`Self::unfit`].
+    pub(super) fn each_halting(
+        &self,
+        lacking: impl Fn(&Account) -> u64,
+        reason: &str,
+        look: impl Fn(&Self, &Guest<'a>) -> Option<Found>,
+    ) -> Judgement {
+        let unfit = self.unfit(lacking, reason);
+        unfit.unwrap_or_else(|| self.each(look).into())
     }
 
     /// Asks about the exits of every guest; blind where none were recorded.
     pub fn each_exits(
         &self,
-        look: impl Fn(&Guest<'a>, &ExitAccount) -> Option<Found>,
+        look: impl Fn(&Self, &Guest<'a>, &ExitAccount) -> Option<Found>,
     ) -> Judgement {
         let Some(seen) = self.exits else {
             return Judgement::blind("exits were not recorded (`haltwise record --exits`)");
         };
         let limited = !seen.recorded.reasons.is_empty() || !seen.recorded.vcpus.is_empty();
-        let found = self.each(|guest| look(guest, guest.exits?));
+        let found = self.each(|_, guest| look(self, guest, guest.exits?));
         let no_exit = seen.vms.values().all(|account| account.isa().is_none());
         let blind = match (limited, no_exit) {
             (true, _) => Some("the recording was limited to some exits".to_owned()),
@@ -154,7 +167,7 @@ impl<'a> Evidence<'a> {
     pub fn each_about(
         &self,
         key: SubKey,
-        look: impl Fn(&Guest<'a>, &ExitAccount) -> Option<Found>,
+        look: impl Fn(&Self, &Guest<'a>, &ExitAccount) -> Option<Found>,
     ) -> Judgement {
         if self.exits.is_some() && !self.tells(key) {
             let name = key.as_str();
@@ -196,7 +209,7 @@ impl<'a> Evidence<'a> {
         &self,
         of: impl Fn(&Threads) -> Option<u64>,
         lacks: &str,
-        look: impl Fn(&Guest<'a>) -> Option<Found>,
+        look: impl Fn(&Self, &Guest<'a>) -> Option<Found>,
     ) -> Judgement {
         let is_known = |guest: &Guest<'_>| guest.vm.threads.as_ref().and_then(&of).is_some();
         let is_unknown = self.guests.is_empty() || !self.guests.iter().all(is_known);
@@ -264,6 +277,17 @@ impl Guest<'_> {
     /// How often in a second in which it was there.
     pub fn per_s(&self, count: u64) -> f64 {
         self.interval.per_s(count)
+    }
+
+    /// The same, if that is a storm.
+    pub(super) fn storm(&self, count: u64) -> Option<f64> {
+        Some(self.per_s(count)).filter(|per_s| *per_s >= STORM_PER_S)
+    }
+
+    /// The latency that polls of these halts spared: each that was met, a sleep with the median wake-up latency.
+    pub(super) fn spared(&self, account: &Account) -> Cost {
+        let latency = account.wake_latency_ns.percentile(0.5).unwrap_or(0);
+        Cost::latency(self.per_s(account.successful_polls) * latency as f64)
     }
 
     /// Halts of which the vCPU is not known.
@@ -342,6 +366,11 @@ pub fn grouped(exits: &ExitAccount, kinds: &[Kind], key: fn(u64) -> u64) -> BTre
         }
     }
     groups
+}
+
+/// The share of the time of all exits but halts that this is.
+pub fn part_of_time(exits: &ExitAccount, time_ns: u64) -> f64 {
+    time_ns as f64 / exits.total().exits.time_ns().max(1) as f64
 }
 
 /// Everything of these causes, together.

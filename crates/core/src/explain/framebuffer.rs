@@ -72,13 +72,13 @@ fn runs(exits: &ExitAccount) -> Vec<Run> {
     runs
 }
 
-fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let runs = runs(exits);
     let all = total(runs.iter().map(|run| run.tally.count));
     let run = runs.iter().max_by_key(|run| run.tally.count)?;
     let share = Share::of(run.tally.count, all)?;
-    let per_s = guest.per_s(run.tally.count);
-    if per_s < STORM_PER_S || !share.is_from(DOMINANT) || !run.is_video() {
+    let per_s = guest.storm(run.tally.count)?;
+    if !share.is_from(DOMINANT) || !run.is_video() {
         return None;
     }
     let time_ns = run.tally.time_ns();
@@ -91,7 +91,7 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
             run.last * PAGE + PAGE - 1,
             run.tally.count,
             rate(per_s),
-            took(&run.tally),
+            took(run.tally.time_ns()),
         ),
         cause: if run.is_vga() {
             "That is the VGA window: in text mode and planar modes every byte drawn is an exit to the \

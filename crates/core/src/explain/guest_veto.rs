@@ -34,7 +34,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     if known.clone().next().is_some() && !known.any(|known| known) {
         return Judgement::blind("not recorded whether a guest disabled host polling");
     }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
+    evidence.each(of_guest).into()
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {

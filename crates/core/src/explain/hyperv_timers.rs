@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     id: "windows-without-stimer",
     title: "an idle Windows guest without Hyper-V timers",
     source: "QEMU docs/system/i386/hyperv.rst; arch/x86/kvm/hyperv.c; reports of users",
-    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
+    look: |evidence| evidence.each_exits(of_guest),
 };
 
 const IO: [(Isa, u32); 2] = [(Isa::Vmx, 30), (Isa::Svm, 0x7b)];
@@ -76,7 +76,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             rate(guest.per_s(halts.halts)),
             ports.count,
             rate(guest.per_s(ports.count)),
-            took(&ports),
+            took(ports.time_ns()),
         ),
         cause: "Windows keeps time with emulated hardware: each tick is a wake-up, and its \
                 acknowledgement goes through the VMM."

@@ -13,7 +13,7 @@ use super::evidence::Evidence;
 use super::remedy::{Does, Remedy, advice};
 use super::say::percent;
 use super::terms::{GUEST_POLLS_LESS, GUEST_POLLS_MORE};
-use super::{Judgement, Rule, tick_storm};
+use super::{Rule, tick_storm};
 use crate::account::Account;
 use crate::kvm::guest::Params;
 
@@ -64,12 +64,9 @@ fn polling(evidence: &Evidence<'_>, more: bool) -> Remedy {
     }
 }
 
-/// Asks such a guest about its polls; blind where they were not recorded.
-fn of_polls(evidence: &Evidence<'_>, look: impl Fn(&InGuest) -> Judgement) -> Judgement {
-    let polls = |account: &Account| account.unknown.poll_ns;
-    if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
-        return unfit;
-    }
-    let inside = evidence.in_guest.as_ref();
-    inside.map_or_else(Judgement::default, look)
+/// Idle periods of which it is not known whether they polled, and why that keeps from judging.
+fn polls_unknown(account: &Account) -> u64 {
+    account.unknown.poll_ns
 }
+
+const POLLS_UNKNOWN: &str = "which idle periods polled was not recorded";

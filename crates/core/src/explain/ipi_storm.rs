@@ -13,7 +13,10 @@ pub(super) const RULE: Rule = Rule {
     id: "ipi-storm",
     title: "vCPUs that wake each other by interrupts",
     source: "Documentation/virt/guest-halt-polling.rst; KVM Forum 2017, smart idle poll",
-    look,
+    look: |evidence| {
+        let wakes = |account: &Account| account.unknown.wake;
+        evidence.each_halting(wakes, "wake sources were not recorded", of_guest)
+    },
 };
 
 /// `guest_halt_poll_ns`.
@@ -34,14 +37,6 @@ const GUEST_POLLS: Remedy = Remedy::new(
     "Where other tasks want the CPUs: KVM does not preempt a poll of the guest for them as it does its own.",
 );
 
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let wakes = |account: &Account| account.unknown.wake;
-    if let Some(unfit) = evidence.unfit(wakes, "wake sources were not recorded") {
-        return unfit;
-    }
-    evidence.each(of_guest).into()
-}
-
 fn is_woken_by_others(seat: &VcpuEvidence<'_>, account: &Account) -> bool {
     let is_half = |share: Option<Share>| share.is_some_and(|share| share.is_from(MOSTLY));
     !seat.is_vetoed()
@@ -49,13 +44,10 @@ fn is_woken_by_others(seat: &VcpuEvidence<'_>, account: &Account) -> bool {
         && is_half(gaps_within(account, REACH_NS))
 }
 
-fn of_guest(guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) = guest.gather(is_woken_by_others)?;
     let ipis = account.wakes[usize::from(WakeSource::Ipi.code())];
-    let per_s = guest.per_s(ipis);
-    if per_s < STORM_PER_S {
-        return None;
-    }
+    let per_s = guest.storm(ipis)?;
     let within = gaps_within(&account, REACH_NS)?.share;
     let share = wake_share(&account, WakeSource::Ipi)?.share;
     // Time that the guest would poll in place of the host.

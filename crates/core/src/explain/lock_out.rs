@@ -10,20 +10,11 @@ pub(super) const RULE: Rule = Rule {
     id: "lock-out",
     title: "polling locked out by the wake-up latency",
     source: "kvm_vcpu_halt in virt/kvm/kvm_main.c: it compares whole halts with the ceiling",
-    look,
+    look: |evidence| {
+        let ceilings = |account: &Account| account.unknown.ceiling_ns;
+        evidence.each_halting(ceilings, "ceilings of halts were not recorded", of_guest)
+    },
 };
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let ceilings = |account: &Account| account.unknown.ceiling_ns;
-    if let Some(unfit) = evidence.unfit(ceilings, "ceilings of halts were not recorded") {
-        return unfit;
-    }
-    // Where growing is off no ceiling would help.
-    if evidence.param(Parameter::Grow) == Some(0) {
-        return Judgement::default();
-    }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
-}
 
 fn is_locked_out(account: &Account) -> bool {
     let limit = highest_ceiling(account).map_or(0, |ceiling| u64::from(ceiling.ns));
@@ -32,6 +23,10 @@ fn is_locked_out(account: &Account) -> bool {
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    // Where growing is off no ceiling would help.
+    if evidence.param(Parameter::Grow) == Some(0) {
+        return None;
+    }
     let (who, account) =
         guest.gather(|seat, account| !seat.is_vetoed() && is_locked_out(account))?;
     let ceiling_ns = u64::from(highest_ceiling(&account)?.ns);

@@ -92,7 +92,7 @@ fn signature(all: &[Spinning]) -> String {
     }
 }
 
-fn of_guest(guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     // A halt whose vCPU is not known may be of any.
     let unplaced = guest.per_s(guest.unplaced_halts());
     let is_long = guest.interval.length_ns() >= LONG_NS;

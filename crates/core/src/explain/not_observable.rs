@@ -56,7 +56,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     Judgement { found, blind }
 }
 
-fn of_guest(guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let span_ns = ran_ns(guest);
     let found = |signature: String, sure: Sure| Found {
         who: guest.whole(),

@@ -24,7 +24,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     if Contention::of(evidence, &evidence.total) == Contention::Unknown {
         return Judgement::blind("neither CPU pressure nor enough poll outcomes were recorded");
     }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
+    evidence.each(of_guest).into()
 }
 
 /// Wake-up latency beyond that of a wake-up that waits for no other task.
@@ -74,10 +74,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
         FEWER_VCPUS,
     )];
     if polled_ns >= SHOWN_FROM_NS_PER_S {
-        let met = guest.per_s(account.successful_polls);
-        let spared = met * latencies.percentile(0.5).unwrap_or(0) as f64;
         let less = Remedy::host_polling(evidence, Does::HostPollsLess, Lever::of(&account));
-        remedies.push(less.taking(Cost::latency(spared)));
+        remedies.push(less.taking(guest.spared(&account)));
     }
     let by_polls = preempted.is_some_and(|share| share.is_from(HABIT));
     let by_pressure = pressure.is_some_and(|share| share >= HABIT);

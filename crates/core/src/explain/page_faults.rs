@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     id: "guest-page-faults",
     title: "faults of guest memory without huge pages",
     source: "Documentation/admin-guide/mm/transhuge.rst; kvm_mmu_page_fault in arch/x86/kvm/mmu/mmu.c",
-    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
+    look: |evidence| evidence.each_exits(of_guest),
 };
 
 /// `EPT_VIOLATION`, `NPF`.
@@ -103,19 +103,14 @@ fn faults(evidence: &Evidence<'_>, exits: &ExitAccount) -> Faults {
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let faults = faults(evidence, exits);
-    let per_s = guest.per_s(faults.count);
+    let per_s = guest.storm(faults.count)?;
     let thp = evidence.setting("transparent_hugepage");
     let machine = guest.vm.machine.as_ref();
     let has_huge = thp.is_some_and(|it| it.contains("[always]"));
     let asked = machine.is_some_and(|machine| machine.huge_pages);
-    if per_s < STORM_PER_S || has_huge || asked {
+    if has_huge || asked {
         return None;
     }
-    let all_ns = exits.total().exits.time_ns().max(1);
-    let took = match faults.time_ns {
-        0 => "have no known time".to_owned(),
-        ns => format!("took {}", nanos(ns)),
-    };
     let devices = match faults.of_devices {
         None => {
             "; accesses to emulated devices are among them (`haltwise record --exits=mmio` separates them)"
@@ -127,11 +122,12 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     Some(Found {
         who: guest.whole(),
         signature: format!(
-            "{} faults of guest memory, {}; they {took}, {} of the time of all exits but halts{devices}; \
+            "{} faults of guest memory, {}; they {}, {} of the time of all exits but halts{devices}; \
              transparent huge pages: {}.",
             faults.count,
             rate(per_s),
-            percent(faults.time_ns as f64 / all_ns as f64),
+            took(faults.time_ns),
+            percent(part_of_time(exits, faults.time_ns)),
             thp.unwrap_or("not known"),
         ),
         cause: "Guest memory is mapped page by page of 4 kB as it is touched, or is mapped again because the \

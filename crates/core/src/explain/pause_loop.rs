@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     id: "pause-loop",
     title: "vCPUs that spin on locks (pause-loop exits)",
     source: "kvm_vcpu_on_spin in virt/kvm/kvm_main.c, ple_gap in arch/x86/kvm/vmx/vmx.c",
-    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
+    look: |evidence| evidence.each_exits(of_guest),
 };
 
 /// `PAUSE_INSTRUCTION`, `pause`.
@@ -26,15 +26,11 @@ const LOOK_FOR_LOCK: Remedy = Remedy::new(
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let pauses = exits_of(exits, &PAUSE);
-    let per_s = guest.per_s(pauses.count);
-    if per_s < STORM_PER_S {
-        return None;
-    }
+    let per_s = guest.storm(pauses.count)?;
     let pressure = evidence.ledger.host.cpu_pressure();
     let contention = Contention::of(evidence, &guest.account);
     let pressed = contention.is_wanted();
     let time_ns = pauses.time_ns();
-    let all_ns = exits.total().exits.time_ns().max(1);
     Some(Found {
         who: guest.whole(),
         signature: format!(
@@ -42,7 +38,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
              pressure {} (PSI).",
             pauses.count,
             rate(per_s),
-            percent(time_ns as f64 / all_ns as f64),
+            percent(part_of_time(exits, time_ns)),
             pressure.map_or_else(|| "unknown".to_owned(), percent),
         ),
         cause: if pressed {

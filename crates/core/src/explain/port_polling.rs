@@ -11,9 +11,7 @@ pub(super) const RULE: Rule = Rule {
     id: "port-polling",
     title: "an emulated port that is polled",
     source: "Intel Technology Journal 10(3), 2006; trace_kvm_pio in arch/x86/kvm/x86.c",
-    look: |evidence| {
-        evidence.each_about(SubKey::Pio, |guest, exits| of_guest(evidence, guest, exits))
-    },
+    look: |evidence| evidence.each_about(SubKey::Pio, of_guest),
 };
 
 /// Share of all port accesses.
@@ -71,8 +69,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     let all = total(ports.values().map(|tally| tally.count));
     let (&port, tally) = ports.iter().max_by_key(|(_, tally)| tally.count)?;
     let share = Share::of(tally.count, all)?;
-    let per_s = guest.per_s(tally.count);
-    if per_s < STORM_PER_S || !share.is_from(DOMINANT) {
+    let per_s = guest.storm(tally.count)?;
+    if !share.is_from(DOMINANT) {
         return None;
     }
     // Accesses that `hyperv_timers` explains better are not reported twice.
@@ -87,7 +85,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             percent(share.share),
             tally.count,
             rate(per_s),
-            took(tally),
+            took(tally.time_ns()),
         ),
         cause: format!("Port {port:#x} is {whose}."),
         remedies: if is_clock(port) {

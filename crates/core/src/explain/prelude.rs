@@ -3,12 +3,13 @@
 pub(super) use super::contention::Contention;
 pub(super) use super::cost::Cost;
 pub(super) use super::evidence::{
-    Evidence, Guest, VcpuEvidence, about, exits_of, gaps_within, grouped, tally, wake_share,
+    Evidence, Guest, VcpuEvidence, about, exits_of, gaps_within, grouped, part_of_time, tally,
+    wake_share,
 };
 pub(super) use super::remedy::{Does, Lever, Remedy};
 pub(super) use super::say::{nanos, percent, rate, took};
 pub(super) use super::terms::Terms;
-pub(super) use super::{Found, HABIT, Judgement, Rule, STORM_PER_S, Sure, Who};
+pub(super) use super::{Found, HABIT, Judgement, Rule, Sure, Who};
 pub(super) use crate::account::Account;
 pub(super) use crate::event::{CeilingSource, Observable, WakeSource};
 pub(super) use crate::exit::account::{Account as ExitAccount, Tally};

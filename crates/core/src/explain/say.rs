@@ -1,6 +1,5 @@
 //! Numbers within the sentences of rules.
 
-use crate::exit::account::Tally;
 use crate::units::Nanos;
 
 /// `5.71 us`.
@@ -27,9 +26,9 @@ pub(super) fn rate(per_s: f64) -> String {
     }
 }
 
-/// How long accesses took: `took 5.71 us`.
-pub(super) fn took(accesses: &Tally) -> String {
-    match accesses.time_ns() {
+/// How long something took: `took 5.71 us`.
+pub(super) fn took(time_ns: u64) -> String {
+    match time_ns {
         0 => "have no known time".to_owned(),
         ns => format!("took {}", nanos(ns)),
     }

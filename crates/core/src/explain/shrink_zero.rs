@@ -37,7 +37,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     if evidence.guests.iter().any(halts) && !evidence.guests.iter().any(moves) {
         return Judgement::blind("window changes were not recorded");
     }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
+    evidence.each(of_guest).into()
 }
 
 fn is_in_bursts(account: &Account) -> bool {

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     id: "timer-exits",
     title: "a guest's timer that exits",
     source: "kvm_can_post_timer_interrupt in arch/x86/kvm/lapic.c",
-    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
+    look: |evidence| evidence.each_exits(of_guest),
 };
 
 /// `PREEMPTION_TIMER`.
@@ -63,9 +63,9 @@ fn advance(evidence: &Evidence<'_>, exits: &ExitAccount) -> Option<Remedy> {
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let mut timer = exits_of(exits, &EXPIRED);
     timer.fold(&about(exits, &[Kind::MsrWrite], |msr| SETS.contains(&msr)));
-    let per_s = guest.per_s(timer.count);
+    let per_s = guest.storm(timer.count)?;
     let in_guest = guest.vm.machine.is_some_and(|machine| machine.cpu_pm);
-    if per_s < STORM_PER_S || in_guest || guest.vm.observable != Observable::Yes {
+    if in_guest || guest.vm.observable != Observable::Yes {
         return None;
     }
     let told = |name: &str| evidence.setting(name).unwrap_or("not known").to_owned();
@@ -81,7 +81,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
              pi_inject_timer {}, lapic_timer_advance {}.",
             timer.count,
             rate(per_s),
-            took(&timer),
+            took(timer.time_ns()),
             told("kvm.pi_inject_timer"),
             told("kvm.lapic_timer_advance"),
         ),

@@ -23,18 +23,18 @@ const UPDATE: Remedy = Remedy::new(
     "Where the VM must not stop before a log has told which exit it is.",
 );
 
-fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let returns = tally(exits, |cause: &Cause| {
         cause.kind == Kind::UserspaceExit && cause.reason == Some(UNKNOWN)
     });
-    let per_s = guest.per_s(returns.count);
-    (per_s >= STORM_PER_S).then(|| Found {
+    let per_s = guest.storm(returns.count)?;
+    Some(Found {
         who: guest.whole(),
         signature: format!(
             "KVM_RUN returned with KVM_EXIT_UNKNOWN {} times, {}; the VMM {}.",
             returns.count,
             rate(per_s),
-            took(&returns),
+            took(returns.time_ns()),
         ),
         cause: "KVM does not handle an exit of this guest, or the vCPU cannot run yet, and the VMM runs it again at \
                 once."

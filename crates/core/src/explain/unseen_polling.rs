@@ -12,7 +12,10 @@ pub(super) const RULE: Rule = Rule {
     id: "unseen-polling",
     title: "an idle guest whose halts the host polls through",
     source: "kvm_vcpu_halt in virt/kvm/kvm_main.c; firecracker#3043, openmediavault-kvm#22",
-    look,
+    look: |evidence| {
+        let polls = |account: &Account| account.halts.saturating_sub(account.poll_known);
+        evidence.each_halting(polls, "whether halts polled was not recorded", of_guest)
+    },
 };
 
 /// At least this share of the polls is met, with certainty.
@@ -23,17 +26,6 @@ const IDLE: f64 = 0.2;
 
 /// And polling takes at least this much of a vCPU's time: more than the guest itself.
 const POLLED: f64 = 0.2;
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let reason = "whether halts polled was not recorded";
-    if let Some(unfit) = evidence.unfit(
-        |account| account.halts.saturating_sub(account.poll_known),
-        reason,
-    ) {
-        return unfit;
-    }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
-}
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let span_ns = guest.interval.length_ns().max(1) as f64;

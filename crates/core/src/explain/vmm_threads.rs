@@ -81,7 +81,7 @@ fn remedy(guest: &Guest<'_>, name: &str) -> Option<(Remedy, Sure)> {
     }
 }
 
-fn of_guest(guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let threads = guest.vm.threads.as_ref()?;
     // The main thread's time is qemu-hpet's.
     let others_ns = threads.others_cpu_ns?.saturating_sub(threads.main_cpu_ns);

@@ -4,20 +4,14 @@
 //! habit of the load. What it costs is their time; what successful polls spare counts as taken by the remedy.
 
 use super::super::prelude::*;
-use super::{of_polls, polling};
+use super::{POLLS_UNKNOWN, polling, polls_unknown};
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-failed-polls",
     title: "polls in the guest that end in HLT all the same",
     source: "haltpoll_select in drivers/cpuidle/governors/haltpoll.c",
-    look,
+    look: |evidence| evidence.each_halting(polls_unknown, POLLS_UNKNOWN, of_guest),
 };
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    of_polls(evidence, |_| {
-        evidence.each(|guest| of_guest(evidence, guest)).into()
-    })
-}
 
 fn failed(account: &Account) -> Option<Share> {
     let failed = account.polled.saturating_sub(account.successful_polls);
@@ -28,9 +22,6 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) =
         guest.gather(|_, account| failed(account).is_some_and(|share| share.is_from(HABIT)))?;
     let failed_ns = guest.per_s(account.poll_fail_ns.sum());
-    let latency = account.wake_latency_ns.percentile(0.5);
-    let met = guest.per_s(account.successful_polls);
-    let spared = met * latency.unwrap_or(0) as f64;
     Some(Found {
         signature: format!(
             "{} of {} polls ended by their limit and entered HLT; they took {} of a CPU, {} each (median).",
@@ -43,7 +34,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "The next wake comes later than the limit: the CPU polls, and then exits to the host \
                 nevertheless."
                 .to_owned(),
-        remedies: vec![polling(evidence, false).taking(Cost::latency(spared))],
+        remedies: vec![polling(evidence, false).taking(guest.spared(&account))],
         cost: Some(Cost::cpu(failed_ns)),
         sure: Sure::Certain,
         who,

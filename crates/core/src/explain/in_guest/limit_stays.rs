@@ -23,7 +23,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     };
     match inside.params {
         Some(params) if !params.allow_shrink => {
-            evidence.each(|guest| of_guest(params, guest)).into()
+            evidence.each(|_, guest| of_guest(params, guest)).into()
         }
         _ => Judgement::default(),
     }

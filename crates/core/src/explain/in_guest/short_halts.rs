@@ -6,7 +6,7 @@
 
 use super::super::break_even::slept_too_soon;
 use super::super::prelude::*;
-use super::{InGuest, of_polls, polling};
+use super::{POLLS_UNKNOWN, polling, polls_unknown};
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-hlt-below-break-even",
@@ -16,24 +16,25 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    of_polls(evidence, |inside| {
-        if let Contention::Wanted(why) = inside.contention() {
-            return Judgement::blind(format!(
-                "{why}: wake-up latencies include that wait and do not show what HLT costs"
-            ));
-        }
-        let of_guest = |guest: &Guest<'_>| of_guest(evidence, inside, guest);
-        evidence.each(of_guest).into()
-    })
+    if let Some(unfit) = evidence.unfit(polls_unknown, POLLS_UNKNOWN) {
+        return unfit;
+    }
+    if let Contention::Wanted(why) = Contention::of(evidence, &evidence.total) {
+        return Judgement::blind(format!(
+            "{why}: wake-up latencies include that wait and do not show what HLT costs"
+        ));
+    }
+    evidence.each(of_guest).into()
 }
 
-fn of_guest(evidence: &Evidence<'_>, inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let params = evidence.in_guest?.params;
     let (who, account) = guest.gather(|_, account| {
         account.poll_known.saturating_mul(2) >= account.halts
             && slept_too_soon(account).is_some_and(|it| it.is_habit())
     })?;
     let too_soon = slept_too_soon(&account)?;
-    let in_force = match inside.params {
+    let in_force = match params {
         None => "the governor is not haltpoll".to_owned(),
         Some(params) if params.guest_halt_poll_ns == 0 => "guest_halt_poll_ns is 0".to_owned(),
         Some(params) => format!(
@@ -55,7 +56,7 @@ fn of_guest(evidence: &Evidence<'_>, inside: &InGuest, guest: &Guest<'_>) -> Opt
                 .to_owned(),
         remedies: vec![polling(evidence, true).taking(too_soon.takes(guest))],
         cost: Some(too_soon.cost(guest)),
-        sure: match inside.params {
+        sure: match params {
             Some(params) if params.guest_halt_poll_ns > 0 => Sure::Likely,
             _ => Sure::Certain,
         },

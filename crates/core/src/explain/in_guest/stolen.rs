@@ -22,7 +22,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         Contention::Unknown => Judgement::blind("steal time was not recorded"),
         Contention::Free => Judgement::default(),
         Contention::Wanted(why) => evidence
-            .each(|guest| of_guest(evidence, &why, guest))
+            .each(|_, guest| of_guest(evidence, &why, guest))
             .into(),
     }
 }
