@@ -9,7 +9,7 @@ use super::series::Series;
 use super::sums::folds;
 use crate::event::{Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost, WindowChange};
 use crate::ids::{VcpuId, VmIndex};
-use crate::stats::{Fold, folded, total};
+use crate::stats::{Fold, folded};
 
 /// Settings told apart; a host has a dozen.
 const KNOBS: usize = 1024;
@@ -128,12 +128,15 @@ impl Ledger {
         places.map(|(place, account)| (*place, &**account))
     }
 
+    pub fn account(&self, place: &Place) -> Option<&Account> {
+        self.places.get(place).map(Box::as_ref)
+    }
+
     pub fn vcpu(&self, vm: VmIndex, vcpu: VcpuId) -> Option<&Account> {
-        let place = Place {
+        self.account(&Place {
             vm: Some(vm),
             vcpu: Some(vcpu),
-        };
-        self.places.get(&place).map(Box::as_ref)
+        })
     }
 
     /// The accounts of a VM, that of halts without a vCPU first.
@@ -169,11 +172,6 @@ impl Ledger {
     fn sum(&self, wanted: impl Fn(&Place) -> bool) -> Account {
         let places = self.places.iter().filter(|(place, _)| wanted(place));
         folded(places.map(|(_, account)| &**account))
-    }
-
-    pub fn lost_count(&self) -> u64 {
-        let rows = self.lost.rows().map(|(_, span)| span);
-        total(rows.chain(self.lost.rest()).map(|span| span.count))
     }
 
     /// The value of a setting in force at last.
@@ -258,26 +256,31 @@ impl HostUse {
         counter(last)?.checked_sub(counter(first)?)
     }
 
+    /// How much one counter grew, as a share of what the other grew.
+    fn share(
+        &self,
+        part: impl Fn(HostSample) -> Option<u64>,
+        whole: impl Fn(HostSample) -> u64,
+    ) -> Option<f64> {
+        let whole = self.grown(|at| Some(whole(at))).filter(|ns| *ns > 0)?;
+        Some(self.grown(part)? as f64 / whole as f64)
+    }
+
     /// CPUs busy on average, of all CPUs; `None` of fewer than two samples.
     pub fn busy_cpus(&self) -> Option<f64> {
-        let total = self.grown(|at| Some(at.total_ns)).filter(|t| *t > 0)?;
-        let busy = self.grown(|at| Some(at.busy_ns))?;
-        Some(busy as f64 / total as f64 * f64::from(self.cpus))
+        let share = self.share(|at| Some(at.busy_ns), |at| at.total_ns)?;
+        Some(share * f64::from(self.cpus))
     }
 
     /// Share of the time in which some task waited for a CPU.
     pub fn cpu_pressure(&self) -> Option<f64> {
-        let time = self.grown(|at| Some(at.time_ns)).filter(|t| *t > 0)?;
-        let waited = self.grown(|at| at.cpu_pressure_ns)?;
-        Some(waited as f64 / time as f64)
+        self.share(|at| at.cpu_pressure_ns, |at| at.time_ns)
     }
 
     /// Share of all CPU time in which a hypervisor ran something else while there was work, as `top` shows it (`st`);
     /// `None` where that is not accounted.
     pub fn steal(&self) -> Option<f64> {
-        let total = self.grown(|at| Some(at.total_ns)).filter(|t| *t > 0)?;
-        let steal = self.grown(|at| at.steal_ns)?;
-        Some(steal as f64 / total as f64)
+        self.share(|at| at.steal_ns, |at| at.total_ns)
     }
 
     /// When the last sample was taken.

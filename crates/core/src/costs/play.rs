@@ -36,11 +36,7 @@ impl VmCosts {
         for line in other.lines {
             let is_it = |own: &&mut Line| (own.kind, own.knobs) == (line.kind, line.knobs);
             match self.lines.iter_mut().find(is_it) {
-                Some(own) => {
-                    for (own, more) in own.halves.iter_mut().zip(&line.halves) {
-                        own.fold(more);
-                    }
-                }
+                Some(own) => own.halves.fold(&line.halves),
                 None => self.lines.push(line),
             }
         }
@@ -118,9 +114,7 @@ impl OfVm {
         self.own_ceiling_ns = self.own_ceiling_ns.or(seated.own_ceiling_ns);
         self.sums.resize_with(of_seat.len(), Default::default);
         for (sums, halves) in self.sums.iter_mut().zip(of_seat) {
-            for (sum, half) in sums.iter_mut().zip(halves) {
-                sum.fold(half);
-            }
+            sums.fold(halves);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! exit holds is not recorded; of a vCPU with fewer timed exits than halts, all its halts stand for them in
 //! proportion.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Exits, Kind};
 use crate::account::Account;
@@ -38,17 +38,15 @@ impl HaltExits {
     /// The halted time that they hold: never more than their own. Of vCPUs without recorded halts it is not known
     /// what they did.
     pub fn halted(&self, ledger: &Ledger) -> Parts {
-        let (mut sum, mut seen) = (Parts::default(), BTreeSet::new());
-        for (place, account) in ledger.places().filter(|(_, account)| account.halts > 0) {
-            if let Some(timed) = self.0.get(&place) {
-                sum.fold(&timed.halted(account));
-                seen.insert(place);
-            }
-        }
-        for timed in self.0.iter().filter(|(place, _)| !seen.contains(place)) {
-            sum.fold(&Parts {
-                unknown_ns: timed.1.time_ns,
-                ..Parts::default()
+        let mut sum = Parts::default();
+        for (place, timed) in &self.0 {
+            let account = ledger.account(place).filter(|account| account.halts > 0);
+            sum.fold(&match account {
+                Some(account) => timed.halted(account),
+                None => Parts {
+                    unknown_ns: timed.time_ns,
+                    ..Parts::default()
+                },
             });
         }
         sum

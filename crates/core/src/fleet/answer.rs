@@ -314,8 +314,7 @@ impl Fleet {
         for (unit, of) in self.units() {
             for (cohort, cell) in &of.cohorts {
                 let sum = by_host.entry((&unit.host, cohort));
-                sum.or_insert_with(|| Cell::new(self.places.count()))
-                    .fold(cell);
+                sum.or_default().fold(cell);
             }
         }
         let one = |((host, cohort), cell): ((&str, &Cohort), Cell)| {

@@ -121,9 +121,21 @@ folds! {
     Costed { halts, latency_ns, cpu_ns, milli }
 }
 
-/// All places, half by half.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// All places, half by half; empty before anything was added.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cell(Box<[[Costed; 2]]>);
+
+impl Fold for Cell {
+    fn fold(&mut self, other: &Self) {
+        if self.0.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        for (own, more) in self.0.iter_mut().zip(&other.0) {
+            own.fold(more);
+        }
+    }
+}
 
 impl Cell {
     pub fn new(places: usize) -> Self {
@@ -133,13 +145,6 @@ impl Cell {
     #[inline]
     pub fn add(&mut self, place: usize, half: Half, costed: &Costed) {
         self.0[place][half as usize].fold(costed);
-    }
-
-    pub fn fold(&mut self, other: &Self) {
-        for (own, more) in self.0.iter_mut().zip(&other.0) {
-            own[0].fold(&more[0]);
-            own[1].fold(&more[1]);
-        }
     }
 
     /// A place on the half that fits.

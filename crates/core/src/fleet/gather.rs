@@ -5,10 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::cell::{Cell, Costed, Places};
 use super::cohort::{By, Cohort, cost};
+use crate::account::sums::folds;
 use crate::costs::table::{Host, VmOf};
 use crate::costs::{GRID, Half, Kind};
 use crate::kvm::Knobs;
 use crate::replay::Sums;
+use crate::stats::{Fold, folded};
 
 /// From so many hosts on, they are the units of the jackknife.
 pub const ENOUGH_HOSTS: usize = 8;
@@ -187,6 +189,10 @@ pub struct OfUnit {
     pub cohorts: BTreeMap<Cohort, Cell>,
 }
 
+folds! {
+    OfUnit { span_ns, cohorts }
+}
+
 /// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -299,9 +305,12 @@ impl Fleet {
             times.insert(&capture);
             self.days.insert(capture.date.clone());
             self.captures += 1;
-            let span_ns = capture.end_unix_ns - capture.start_unix_ns;
+            let of_capture = OfUnit {
+                span_ns: capture.end_unix_ns - capture.start_unix_ns,
+                cohorts,
+            };
             let unit = self.units.entry(Unit::of(self.level, &capture));
-            unit.or_default().add(span_ns, cohorts);
+            unit.or_default().fold(&of_capture);
         }
         self.settle();
         Ok(())
@@ -327,8 +336,7 @@ impl Fleet {
         }
         self.level = level;
         for (unit, of) in std::mem::take(&mut self.units) {
-            let into = self.units.entry(unit.at(level)).or_default();
-            into.add(of.span_ns, of.cohorts);
+            self.units.entry(unit.at(level)).or_default().fold(&of);
         }
     }
 
@@ -354,15 +362,8 @@ impl Fleet {
 
     /// The cohorts, each with its sums.
     pub fn cohorts(&self) -> BTreeMap<Cohort, Cell> {
-        let mut all: BTreeMap<Cohort, Cell> = BTreeMap::new();
-        for (cohort, cell) in self.units.values().flat_map(|of| &of.cohorts) {
-            if let Some(sum) = all.get_mut(cohort) {
-                sum.fold(cell);
-            } else {
-                all.insert(cohort.clone(), cell.clone());
-            }
-        }
-        all
+        let all: OfUnit = folded(self.units.values());
+        all.cohorts
     }
 
     /// Sums of all cohorts.
@@ -371,15 +372,5 @@ impl Fleet {
         let cells = self.units.values().flat_map(|of| of.cohorts.values());
         cells.for_each(|cell| total.fold(cell));
         total
-    }
-}
-
-impl OfUnit {
-    fn add(&mut self, span_ns: u64, cohorts: BTreeMap<Cohort, Cell>) {
-        self.span_ns = self.span_ns.saturating_add(span_ns);
-        for (cohort, cell) in cohorts {
-            let sum = self.cohorts.entry(cohort);
-            sum.and_modify(|sum| sum.fold(&cell)).or_insert(cell);
-        }
     }
 }

@@ -11,7 +11,7 @@ use crate::costs::Kind;
 use crate::costs::grid::is_made_by_cap;
 use crate::costs::table::{Host, VmOf};
 use crate::kvm::{Arch, Knobs, Rule, Version};
-use crate::stats::folded;
+use crate::stats::{Fold, folded};
 use crate::tune::advice::LEAST_GAIN;
 
 /// Slots of the sums that are kept for each VM.
@@ -178,20 +178,17 @@ impl OfHost {
         for (key, vm) in other.vms {
             match self.vms.get_mut(&key) {
                 None => drop(self.vms.insert(key, vm)),
-                Some(own) => own.add(vm),
+                Some(own) => own.add(&vm),
             }
         }
     }
 }
 
 impl OfVm {
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: &Self) {
         self.has_ceiling |= other.has_ceiling;
         self.takes_ceiling &= other.takes_ceiling;
-        for (unit, more) in other.units {
-            let own = self.units.entry(unit);
-            own.and_modify(|own| own.fold(&more)).or_insert(more);
-        }
+        self.units.fold(&other.units);
     }
 }
 

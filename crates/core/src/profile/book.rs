@@ -15,8 +15,6 @@ pub struct Book {
     frames: BTreeMap<u64, Frame>,
     stacks: BTreeMap<u64, Stack>,
     threads: BTreeMap<(Option<VmIndex>, Tid), Option<String>>,
-    /// Frames that stacks name and that are not there.
-    absent: u64,
 }
 
 impl Book {
@@ -29,10 +27,9 @@ impl Book {
     pub fn stack(&mut self, mut stack: Stack) {
         let named = stack.frames.len();
         stack.frames.retain(|id| self.frames.contains_key(id));
-        let absent = named - stack.frames.len();
-        stack.cut |= absent > 0 || stack.frames.len() > FRAMES_MOST;
+        let is_whole = stack.frames.len() == named;
+        stack.cut |= !is_whole || stack.frames.len() > FRAMES_MOST;
         stack.frames.truncate(FRAMES_MOST);
-        self.absent = self.absent.saturating_add(absent as u64);
         self.stacks.insert(stack.id, stack);
     }
 
@@ -42,11 +39,6 @@ impl Book {
         if name.is_none() {
             *name = thread.name;
         }
-    }
-
-    /// Frames that stacks name and that are not there: the capture was cut or damaged.
-    pub fn absent(&self) -> u64 {
-        self.absent
     }
 
     /// The frames of a stack, the innermost first.
