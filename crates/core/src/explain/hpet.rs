@@ -38,22 +38,20 @@ const WITHOUT_HPET: Remedy = Remedy::new(
 );
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let qemu = || {
-        evidence
-            .guests
-            .iter()
-            .filter(|guest| guest.vm.vmm == VmmKind::Qemu)
-    };
-    let found: Vec<Found> = qemu().filter_map(of_guest).collect();
-    let unknown = evidence.guests.is_empty() || qemu().any(|guest| guest.vm.threads.is_none());
+    let is_unknown = |guest: &Guest<'_>| is_qemu(guest) && guest.vm.threads.is_none();
+    let unknown = evidence.guests.is_empty() || evidence.guests.iter().any(is_unknown);
     Judgement {
-        found,
+        found: evidence.each(of_guest),
         blind: unknown.then(|| "the VMM's other threads were not recorded".to_owned()),
     }
 }
 
-fn of_guest(guest: &Guest<'_>) -> Option<Found> {
-    let threads = guest.vm.threads.as_ref()?;
+fn is_qemu(guest: &Guest<'_>) -> bool {
+    guest.vm.vmm == VmmKind::Qemu
+}
+
+fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let threads = guest.vm.threads.as_ref().filter(|_| is_qemu(guest))?;
     let machine = guest.vm.machine.as_ref();
     if machine.and_then(|machine| machine.hpet) == Some(false) {
         return None;

@@ -13,7 +13,10 @@ pub(super) const RULE: Rule = Rule {
     id: super::NEVER_HALTS,
     title: "a vCPU that never halts",
     source: "Documentation/virt/guest-halt-polling.rst; idle= in kernel-parameters.txt",
-    look,
+    look: |evidence| {
+        let lacks = "the CPU time of vCPUs was not recorded";
+        evidence.each_threads(|threads| threads.vcpu_cpu_ns, lacks, of_guest)
+    },
 };
 
 /// A vCPU ran, or waited for a CPU, for this share of the time.
@@ -30,11 +33,6 @@ const LOOK: Remedy = Remedy::new(
     "Nothing: no setting is changed.",
     "Nowhere: a guest that computes all the time is left as it is.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let lacks = "the CPU time of vCPUs was not recorded";
-    evidence.each_threads(|threads| threads.vcpu_cpu_ns, lacks, of_guest)
-}
 
 /// A vCPU that wanted a CPU all the time.
 struct Spinning {

@@ -11,7 +11,10 @@ pub(super) const RULE: Rule = Rule {
     id: "vmm-threads",
     title: "threads of the VMM that take CPU time while the guest rests",
     source: "iothread.c and util/aio-posix.c of QEMU; vhost_net_busy_poll in drivers/vhost/net.c, 441abde4cd84",
-    look,
+    look: |evidence| {
+        let lacks = "the VMM's other threads were not recorded";
+        evidence.each_threads(|threads| threads.others_cpu_ns, lacks, of_guest)
+    },
 };
 
 /// These threads take at least this much of a CPU beyond what wake-ups of the guest explain. With QEMU's default
@@ -60,11 +63,6 @@ const UNNAMED: Remedy = Remedy::new(
     "CPU time of a recording with samples; a device that waits for events answers a wake-up later.",
     "Recordings whose wake-up latencies are to be compared: sampling wakes idle CPUs and changes them.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let lacks = "the VMM's other threads were not recorded";
-    evidence.each_threads(|threads| threads.others_cpu_ns, lacks, of_guest)
-}
 
 /// The remedy for a thread, by its name and the VMM's command line, and how sure that is; `None` where the thread's work
 /// is not for devices.

@@ -7,29 +7,17 @@
 use super::super::high_ceiling::beyond;
 use super::super::prelude::*;
 use super::super::terms::GUEST_POLLS_LESS;
-use crate::kvm::guest::Params;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-limit-stays",
     title: "polls beyond guest_halt_poll_ns, by a limit that never shrinks",
     source: "adjust_poll_limit in drivers/cpuidle/governors/haltpoll.c; poll_idle in \
              drivers/cpuidle/poll_state.c",
-    look,
+    look: |evidence| evidence.each(of_guest).into(),
 };
 
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let Some(inside) = &evidence.in_guest else {
-        return Judgement::default();
-    };
-    match inside.params {
-        Some(params) if !params.allow_shrink => {
-            evidence.each(|_, guest| of_guest(params, guest)).into()
-        }
-        _ => Judgement::default(),
-    }
-}
-
-fn of_guest(params: Params, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let params = evidence.in_guest?.params.filter(|it| !it.allow_shrink)?;
     let limit_ns = u64::from(params.guest_halt_poll_ns);
     let (who, account) = guest.gather(|_, account| account.polled > 0)?;
     let each = [&account.poll_success_ns, &account.poll_fail_ns];

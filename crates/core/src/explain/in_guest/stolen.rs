@@ -11,23 +11,16 @@ pub(super) const RULE: Rule = Rule {
     id: "guest-polls-stolen-time",
     title: "polling in a guest whose CPU time is stolen",
     source: "halt_poll_max_steal in arch/s390/kvm; kvm_vcpu_can_poll in include/linux/kvm_host.h",
-    look,
+    look: |evidence| match evidence.in_guest.map(|inside| inside.contention()) {
+        Some(Contention::Unknown) => Judgement::blind("steal time was not recorded"),
+        _ => evidence.each(of_guest).into(),
+    },
 };
 
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    let Some(inside) = &evidence.in_guest else {
-        return Judgement::default();
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let Contention::Wanted(why) = evidence.in_guest?.contention() else {
+        return None;
     };
-    match inside.contention() {
-        Contention::Unknown => Judgement::blind("steal time was not recorded"),
-        Contention::Free => Judgement::default(),
-        Contention::Wanted(why) => evidence
-            .each(|_, guest| of_guest(evidence, &why, guest))
-            .into(),
-    }
-}
-
-fn of_guest(evidence: &Evidence<'_>, why: &str, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) = guest.gather(|_, account| account.polled > 0)?;
     let polled_ns = guest.per_s(account.poll_ns()?);
     Some(Found {
