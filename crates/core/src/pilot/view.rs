@@ -26,16 +26,14 @@ const ENOUGH: u32 = 3;
 /// With fewer, a factor of 1.5 is outside.
 pub(super) const OUTSIDE_EARLY: f64 = 0.4;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Load([f64; 2]);
+/// Logarithms of halts in a second, and of their mean length.
+type Load = [f64; 2];
 
-impl Load {
-    fn of(counts: &Counts) -> Self {
-        // One halt in an interval more or less is no other load.
-        let halts_per_s = counts.per_s(counts.halts + 1);
-        let mean_ns = (counts.halt_ns as f64 + 1e3) / (counts.halts + 1) as f64;
-        Self([halts_per_s.ln(), mean_ns.ln()])
-    }
+fn load(counts: &Counts) -> Load {
+    // One halt in an interval more or less is no other load.
+    let halts_per_s = counts.per_s(counts.halts + 1);
+    let mean_ns = (counts.halt_ns as f64 + 1e3) / (counts.halts + 1) as f64;
+    [halts_per_s.ln(), mean_ns.ln()]
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,11 +47,11 @@ pub(super) enum Compared {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
-    mean: [f64; 2],
-    variance: [f64; 2],
+    mean: Load,
+    variance: Load,
     seen: u32,
-    /// The last interval, if it was unlike the others.
-    unlike: Option<(Load, u64)>,
+    /// When the last interval began, if it was unlike the others.
+    unlike_ns: Option<u64>,
     since_ns: u64,
     /// Mean length of the phases that are over, decayed.
     usual_ns: Option<f64>,
@@ -72,12 +70,12 @@ impl View {
     /// The setting has changed, and with it what the same load looks like.
     pub(super) fn relearn(&mut self) {
         self.relearn = true;
-        self.unlike = None;
+        self.unlike_ns = None;
     }
 
     /// Whether the last interval was unlike those before, and the next is to tell whether that stays.
     pub(super) fn is_unlike(&self) -> bool {
-        self.unlike.is_some()
+        self.unlike_ns.is_some()
     }
 
     pub(super) fn age_ns(&self, now_ns: u64) -> u64 {
@@ -93,26 +91,26 @@ impl View {
     }
 
     pub(super) fn take(&mut self, counts: &Counts, now_ns: u64) -> Compared {
-        let load = Load::of(counts);
+        let load = load(counts);
         if std::mem::take(&mut self.relearn) {
             self.seen = 0;
         }
         if self.seen > 0 && self.is_outside(load) {
-            let Some((_, since_ns)) = self.unlike.take() else {
-                self.unlike = Some((load, now_ns.saturating_sub(counts.interval_ns)));
+            let Some(since_ns) = self.unlike_ns.take() else {
+                self.unlike_ns = Some(now_ns.saturating_sub(counts.interval_ns));
                 return Compared::Unlike;
             };
             self.begin(since_ns);
             self.add(load, counts.interval_ns);
             return Compared::Phase;
         }
-        self.unlike = None;
+        self.unlike_ns = None;
         self.add(load, counts.interval_ns);
         Compared::Same
     }
 
     fn is_outside(&self, load: Load) -> bool {
-        let apart = |figure: usize| (load.0[figure] - self.mean[figure]).abs();
+        let apart = |figure: usize| (load[figure] - self.mean[figure]).abs();
         let allowed = |figure: usize| {
             if self.seen < ENOUGH {
                 OUTSIDE_EARLY
@@ -137,7 +135,7 @@ impl View {
         // The first ones count alike.
         let first = 1.0 / f64::from(self.seen.min(1_000) + 1);
         let part = (interval_ns as f64 / MINUTES_NS).clamp(0.0, 1.0).max(first);
-        for (figure, value) in load.0.into_iter().enumerate() {
+        for (figure, value) in load.into_iter().enumerate() {
             let apart = value - self.mean[figure];
             self.mean[figure] += part * apart;
             self.variance[figure] = (1.0 - part) * (self.variance[figure] + part * apart * apart);
