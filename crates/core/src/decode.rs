@@ -24,8 +24,10 @@ pub mod waker;
 
 use std::collections::BTreeMap;
 
-use crate::event::{CeilingSource, Halt, WakeSource, WindowChange};
+use crate::account::Ceiling;
+use crate::event::{Halt, WakeSource, WindowChange};
 use crate::ids::{Tid, VcpuId};
+use crate::kvm::rule::Clamp;
 
 pub use self::order::Order;
 use self::thread::{Assumed, Thread};
@@ -75,20 +77,6 @@ pub enum What {
     ThreadGap { tid: Tid },
 }
 
-/// Properties of the kernel that the decoder must be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
-    /// KVM clamps the window to the ceiling when a halt begins (since 6.1), not when it grows.
-    pub clamps_at_entry: bool,
-}
-
-/// A ceiling that no event shows, given by the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToldCeiling {
-    pub ns: u32,
-    pub source: CeilingSource,
-}
-
 /// Result of decoding an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fact {
@@ -101,17 +89,17 @@ pub enum Fact {
 /// Folds events into facts.
 #[derive(Debug)]
 pub struct Decoder {
-    rules: Rules,
+    clamps_at_entry: bool,
     param_halt_poll_ns: Option<u32>,
-    told: Option<ToldCeiling>,
+    told: Option<Ceiling>,
     threads: BTreeMap<Tid, Thread>,
 }
 
 impl Decoder {
-    /// A decoder that knows no thread yet.
-    pub fn new(rules: Rules) -> Self {
+    /// A decoder that knows no thread yet, of a kernel that clamps windows there.
+    pub fn new(clamp: Clamp) -> Self {
         Self {
-            rules,
+            clamps_at_entry: clamp == Clamp::AtEntry,
             param_halt_poll_ns: None,
             told: None,
             threads: BTreeMap::new(),
@@ -129,7 +117,7 @@ impl Decoder {
     }
 
     /// Tells the ceiling of every vCPU. It is believed of all whose windows do not speak against it.
-    pub fn tell_ceiling(&mut self, told: ToldCeiling) {
+    pub fn tell_ceiling(&mut self, told: Ceiling) {
         self.set_param(Some(told.ns));
         self.told = Some(told);
     }
@@ -164,9 +152,8 @@ impl Decoder {
                     valid,
                     latency_ns,
                 };
-                let clamps = self.rules.clamps_at_entry;
                 let assumed = Assumed {
-                    clamp: clamps.then_some(self.param_halt_poll_ns).flatten(),
+                    clamp: self.param_halt_poll_ns.filter(|_| self.clamps_at_entry),
                     told: self.told,
                 };
                 Some(Fact::Halt(thread.end(tid, ended, assumed)))
@@ -188,7 +175,7 @@ impl Decoder {
                     new_ns: new,
                 };
                 let thread = self.threads.entry(tid).or_default();
-                thread.change(change, self.rules.clamps_at_entry);
+                thread.change(change, self.clamps_at_entry);
                 Some(Fact::Window(change))
             }
             What::Gap => {

@@ -77,7 +77,7 @@ enum Item {
 
 impl Reading {
     pub(super) fn new(told: GivenSettings) -> Self {
-        let mut decoder = Decoder::new(told.rules());
+        let mut decoder = Decoder::new(told.clamp());
         if let Some(ceiling) = told.ceiling() {
             decoder.tell_ceiling(ceiling);
         }

@@ -1,6 +1,6 @@
 //! Facts about the host that the user knows and the text does not tell: its kernel and its settings.
 
-use haltwise_core::decode::{Rules, ToldCeiling};
+use haltwise_core::account::Ceiling;
 use haltwise_core::event::{CeilingSource, Knob, KnobScope, Vm};
 use haltwise_core::kvm::rule::Clamp;
 use haltwise_core::kvm::{Arch, Ceilings, Rule};
@@ -25,16 +25,14 @@ impl GivenSettings {
         Some(Rule::of(version, Arch::X86))
     }
 
-    /// Rules that the decoder needs. An unknown kernel is taken for a recent one: on an older one a
+    /// Where that kernel clamps windows. An unknown kernel is taken for a recent one: on an older one a
     /// window does not exceed its ceiling in the first place.
-    pub(super) fn rules(&self) -> Rules {
-        Rules {
-            clamps_at_entry: self.rule().is_none_or(|rule| rule.clamp == Clamp::AtEntry),
-        }
+    pub(super) fn clamp(&self) -> Clamp {
+        self.rule().map_or(Clamp::AtEntry, |rule| rule.clamp)
     }
 
     /// The ceiling of every VM, if anything that sets it is told.
-    pub(super) fn ceiling(&self) -> Option<ToldCeiling> {
+    pub(super) fn ceiling(&self) -> Option<Ceiling> {
         let cap = self.vm_max_halt_poll_ns;
         let told = self.parameters.get(Parameter::HaltPollNs);
         let param = told.or(cap)?;
@@ -48,7 +46,7 @@ impl GivenSettings {
         };
         // Before 5.8 a VM had no ceiling of its own, whatever was told.
         let unknown = source == CeilingSource::Param && told.is_none();
-        (!unknown).then_some(ToldCeiling { ns, source })
+        (!unknown).then_some(Ceiling { ns, source })
     }
 
     /// The host's settings, as a capture keeps them.

@@ -4,12 +4,12 @@
 //! ceiling and clamps it when the next halt begins, so that a halt's `old` is either what the halt
 //! before left, and then the ceiling is no smaller, or it is the ceiling itself.
 
-use super::ToldCeiling;
+use crate::account::Ceiling;
 use crate::event::CeilingSource;
 
 /// A vCPU's ceiling, as far as its windows showed it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Ceiling {
+pub(super) enum SeenCeiling {
     /// Nothing yet.
     #[default]
     Unseen,
@@ -19,7 +19,7 @@ pub(super) enum Ceiling {
     AtLeast(u32),
 }
 
-impl Ceiling {
+impl SeenCeiling {
     /// The rule left a window of `left`, and the next halt that tells began with `old`.
     pub(super) fn seen(self, left: u32, old: u32) -> Self {
         // A window of 0 may also mean that polling was off for a while, in silence.
@@ -61,7 +61,7 @@ impl Ceiling {
     pub(super) fn known(
         self,
         window: Option<u32>,
-        told: Option<ToldCeiling>,
+        told: Option<Ceiling>,
     ) -> (Option<u32>, CeilingSource) {
         let seen = match self {
             Self::Is(ceiling) => {
@@ -90,33 +90,33 @@ mod test {
     #[test]
     fn a_ceiling_that_was_raised_is_not_believed_any_more() {
         assert_eq!(
-            Ceiling::Is(50_000).seen(80_000, 80_000),
-            Ceiling::AtLeast(80_000)
+            SeenCeiling::Is(50_000).seen(80_000, 80_000),
+            SeenCeiling::AtLeast(80_000)
         );
-        let is = Ceiling::Is(50_000);
-        assert_eq!(is.not_below(80_000), Ceiling::AtLeast(80_000));
+        let is = SeenCeiling::Is(50_000);
+        assert_eq!(is.not_below(80_000), SeenCeiling::AtLeast(80_000));
         assert_eq!(is.not_below(50_000), is);
-        assert_eq!(Ceiling::Unseen.seen(80_000, 0), Ceiling::Unseen);
-        assert_eq!(Ceiling::Unseen.clamp(80_000, None), 80_000);
-        assert_eq!(Ceiling::Unseen.clamp(80_000, Some(0)), 0);
+        assert_eq!(SeenCeiling::Unseen.seen(80_000, 0), SeenCeiling::Unseen);
+        assert_eq!(SeenCeiling::Unseen.clamp(80_000, None), 80_000);
+        assert_eq!(SeenCeiling::Unseen.clamp(80_000, Some(0)), 0);
     }
 
     #[test]
     fn what_is_told_is_believed_unless_a_window_speaks_against_it() {
-        let told = ToldCeiling {
+        let told = Ceiling {
             ns: 200_000,
             source: CeilingSource::Param,
         };
         let believed = (Some(200_000), CeilingSource::Param);
         for (ceiling, window, known) in [
-            (Ceiling::Unseen, None, believed),
-            (Ceiling::Unseen, Some(200_000), believed),
-            (Ceiling::Unseen, Some(200_001), NOBODY),
-            (Ceiling::AtLeast(200_000), Some(0), believed),
-            (Ceiling::AtLeast(320_000), Some(0), NOBODY),
-            (Ceiling::Is(200_000), Some(0), believed),
+            (SeenCeiling::Unseen, None, believed),
+            (SeenCeiling::Unseen, Some(200_000), believed),
+            (SeenCeiling::Unseen, Some(200_001), NOBODY),
+            (SeenCeiling::AtLeast(200_000), Some(0), believed),
+            (SeenCeiling::AtLeast(320_000), Some(0), NOBODY),
+            (SeenCeiling::Is(200_000), Some(0), believed),
             (
-                Ceiling::Is(50_000),
+                SeenCeiling::Is(50_000),
                 Some(0),
                 (Some(50_000), CeilingSource::Unknown),
             ),

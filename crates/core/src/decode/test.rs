@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::WindowCall;
+use crate::event::{CeilingSource, WindowCall};
 use crate::fuzz::must_be_sound;
 use crate::kvm::{Arch, Call, Knobs, Observed, Rule, Version};
 
@@ -110,9 +110,7 @@ fn wakeup(tid: Tid, ns: u64, waited: bool) -> What {
 }
 
 fn decoder(param: u32) -> Decoder {
-    let mut decoder = Decoder::new(Rules {
-        clamps_at_entry: true,
-    });
+    let mut decoder = Decoder::new(Clamp::AtEntry);
     decoder.set_param(Some(param));
     decoder.watch(TID, 0);
     decoder
@@ -250,9 +248,7 @@ fn polls_are_told_by_windows_or_by_the_wake_up_alone() {
         kvm.halt(gap, 5_000, cut_at);
     }
     let told = |kinds: fn(&What) -> bool| {
-        let mut decoder = Decoder::new(Rules {
-            clamps_at_entry: true,
-        });
+        let mut decoder = Decoder::new(Clamp::AtEntry);
         let events: Vec<Event> = kvm
             .events
             .iter()
@@ -449,17 +445,21 @@ fn under_a_told_ceiling_of_zero_windows_are_known_from_the_start() {
     for gap in [30_000, 0, 400_000] {
         kvm.halt(gap, 5_000, None);
     }
-    let told = ToldCeiling {
+    let told = Ceiling {
         ns: 0,
         source: CeilingSource::Param,
     };
-    for clamps_at_entry in [true, false] {
-        let mut decoder = Decoder::new(Rules { clamps_at_entry });
+    for clamp in [Clamp::AtEntry, Clamp::Never] {
+        let mut decoder = Decoder::new(clamp);
         decoder.tell_ceiling(told);
         let got = halts(&mut decoder, &kvm.events);
         let windows: Vec<_> = got.iter().map(|it| (it.window_ns, it.poll_ns)).collect();
         let known = (Some(0), Some(0));
-        let first = if clamps_at_entry { known } else { (None, None) };
+        let first = if clamp == Clamp::AtEntry {
+            known
+        } else {
+            (None, None)
+        };
         assert_eq!(windows, [first, known, known]);
         assert!(got.iter().all(|it| it.window_next_ns == Some(0)));
         assert!(got.iter().all(|it| it.ceiling_ns == Some(0)));

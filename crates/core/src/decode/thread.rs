@@ -1,7 +1,7 @@
 //! Activity of one thread since its last halt, and the halt that this activity amounts to.
 
-use super::ToldCeiling;
-use super::ceiling::Ceiling;
+use super::ceiling::SeenCeiling;
+use crate::account::Ceiling;
 use crate::event::{Halt, WakeSource, WindowChange};
 use crate::ids::{Tid, VcpuId};
 use crate::kvm::Call;
@@ -20,7 +20,7 @@ pub(super) struct Thread {
     pub(super) watched_since: Option<u64>,
     vcpu: Option<VcpuId>,
     window: Option<u32>,
-    ceiling: Ceiling,
+    ceiling: SeenCeiling,
     change: Option<WindowChange>,
     pub(super) woken: Option<(u64, WakeSource)>,
     pub(super) slept: Sleeps,
@@ -81,7 +81,7 @@ pub(super) struct Assumed {
     /// Windows are cut down to this when a halt begins; `None` where this kernel does not, or where it
     /// is not known.
     pub(super) clamp: Option<u32>,
-    pub(super) told: Option<ToldCeiling>,
+    pub(super) told: Option<Ceiling>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +104,7 @@ impl Thread {
     }
 
     pub(super) fn forget_ceiling(&mut self) {
-        self.ceiling = Ceiling::default();
+        self.ceiling = SeenCeiling::default();
     }
 
     /// Events are missing: what they might have said is unknown from here on.

@@ -1,8 +1,9 @@
 //! The tracepoint source as a [`Collector`]: reads the rings, orders, decodes, places.
 
-use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
+use haltwise_core::decode::{Decoder, Event, Fact, Order, What};
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::ids::{Pid, Tid};
+use haltwise_core::kvm::rule::Clamp;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use super::counts::Counts;
@@ -104,8 +105,10 @@ impl PerfCollector {
             events,
             rings: Rings::default(),
             order: Order::default(),
-            decoder: Decoder::new(Rules {
-                clamps_at_entry: kernel.is_from(6, 1),
+            decoder: Decoder::new(if kernel.is_from(6, 1) {
+                Clamp::AtEntry
+            } else {
+                Clamp::Never
             }),
             counts: Counts::new(interval_ns(&options), now),
             watched: Vec::new(),

@@ -5,9 +5,10 @@
 use std::sync::LazyLock;
 
 use haltwise_core::decode::waker::{self, Kin};
-use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
+use haltwise_core::decode::{Decoder, Event, Fact, Order, What};
 use haltwise_core::fuzz::must_be_sound;
 use haltwise_core::ids::Tid;
+use haltwise_core::kvm::rule::Clamp;
 
 use super::events::{Events, SeenWhat};
 use super::record::{self, Record};
@@ -90,8 +91,11 @@ pub(super) fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option
 
 /// A decoder under rules that the length of the input chooses, which knows the fixture's thread.
 pub(super) fn new_decoder(bytes: &[u8]) -> Decoder {
-    let mut decoder = Decoder::new(Rules {
-        clamps_at_entry: bytes.len().is_multiple_of(2),
+    let is_even = bytes.len().is_multiple_of(2);
+    let mut decoder = Decoder::new(if is_even {
+        Clamp::AtEntry
+    } else {
+        Clamp::Never
     });
     decoder.set_param(Some(200_000));
     decoder.watch(Tid(25_368), 0);
