@@ -86,22 +86,3 @@ impl Pool for Threads {
         results.into_iter().map(|(_, result)| result).collect()
     }
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn results_come_in_order_whoever_did_them() {
-        for threads in [1, 2, 7] {
-            let pool = Threads {
-                count: threads,
-                ..Threads::new()
-            };
-            let squares = pool.each("squares", 100, |number| number * number);
-            let expected: Vec<usize> = (0..100).map(|number| number * number).collect();
-            assert_eq!(squares, expected);
-            assert!(pool.each("nothing", 0, |number| number).is_empty());
-        }
-    }
-}

@@ -15,10 +15,29 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::Observable;
 use haltwise_core::recording::Mode;
 
 use super::scenarios::Scenario;
 use super::{exits, home, import, many, profile, scenarios, write};
+
+/// A host of so many VMs.
+fn info_of_vms(count: u32, name: impl Fn(u32) -> String) -> CaptureInfo {
+    let fleet = scenarios::named("fleet");
+    let mut info = super::info_of(&fleet);
+    info.roster.vcpus.clear();
+    let template = info.roster.vms.remove(0);
+    let vm = |vm: u32| {
+        let mut one = template.clone();
+        (one.index.0, one.key.pid.0) = (vm, 5_000 + vm);
+        one.observable = Observable::Yes;
+        one.name = name(vm);
+        one
+    };
+    info.roster.vms = (0..count).map(vm).collect();
+    info
+}
 
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;

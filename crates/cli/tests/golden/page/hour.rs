@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use haltwise_capture::recording::Recording;
-use haltwise_core::event::{Facts, Halt, HostSample, Observable, WakeSource};
+use haltwise_core::event::{Facts, Halt, HostSample, WakeSource};
 
 use super::super::guest::Guest;
-use super::super::{START_NS, info_of, scenarios};
+use super::super::{START_NS, scenarios};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -24,19 +24,7 @@ const GAPS: [&str; 6] = [
 
 /// Writes a capture with about so many halts.
 pub(super) fn write(dir: &Path, halts: u64) {
-    let fleet = scenarios::named("fleet");
-    let mut info = info_of(&fleet);
-    let template = fleet.roster.vms[0].clone();
-    info.roster.vms.clear();
-    info.roster.vcpus.clear();
-    for vm in 0..10 {
-        let mut one = template.clone();
-        one.index.0 = vm;
-        one.key.pid.0 = 5_000 + vm;
-        one.observable = Observable::Yes;
-        one.name = format!("tenant-{vm}");
-        info.roster.vms.push(one);
-    }
+    let info = super::info_of_vms(10, |vm| format!("tenant-{vm}"));
     let mut recording = Recording::create(dir, info).unwrap();
     let piece_ns = HOUR_NS / PIECES;
     let each = halts / PIECES / 20;
