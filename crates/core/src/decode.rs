@@ -96,7 +96,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that knows no thread yet, of a kernel that clamps windows there.
+    /// A decoder before its first event, for a kernel with this rule of clamping.
     pub fn new(clamp: Clamp) -> Self {
         Self {
             clamps_at_entry: clamp == Clamp::AtEntry,

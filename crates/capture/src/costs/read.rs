@@ -150,7 +150,7 @@ fn open(path: &Path, file: File, wants: Wants) -> Result<Opened, CostsError> {
         texts_by_key: true,
         batch_rows: BATCH_ROWS,
     };
-    // The sum of all the file was checked. Pieces are read by place, without a duplicate of the descriptor for each.
+    // Its pieces are read by their place, without a duplicate of the descriptor for each.
     let decoder = (Checked::new(file, None).map_err(ParquetError::from))
         .and_then(|file| parquet_form::open_wanted(&wanted, file, metadata, 0));
     Ok((decoder.map_err(refused)?, nulls))

@@ -55,7 +55,7 @@ fn a_header_ends_where_its_structure_does() {
         data_page(page_bytes, page_bytes / ratio, values),
         data_page(0, 0, 20),
         page(7, 2, 80, 40, &[80, 0]),
-        page(8, 3, 80, 40, &[20, 0, 20, 0, 40, 40]),
+        page(8, 3, 80, 40, &[20, 0, 20, 0, 20, 20]),
     ] {
         assert_eq!(given(&header).unwrap(), header.len() as u64);
     }

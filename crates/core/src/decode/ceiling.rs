@@ -85,7 +85,7 @@ impl SeenCeiling {
 mod test {
     use super::*;
 
-    const NOBODY: (Option<u32>, CeilingSource) = (None, CeilingSource::Unknown);
+    const UNKNOWN: (Option<u32>, CeilingSource) = (None, CeilingSource::Unknown);
 
     #[test]
     fn a_ceiling_that_was_raised_is_not_believed_any_more() {
@@ -111,9 +111,9 @@ mod test {
         for (ceiling, window, known) in [
             (SeenCeiling::Unseen, None, believed),
             (SeenCeiling::Unseen, Some(200_000), believed),
-            (SeenCeiling::Unseen, Some(200_001), NOBODY),
+            (SeenCeiling::Unseen, Some(200_001), UNKNOWN),
             (SeenCeiling::AtLeast(200_000), Some(0), believed),
-            (SeenCeiling::AtLeast(320_000), Some(0), NOBODY),
+            (SeenCeiling::AtLeast(320_000), Some(0), UNKNOWN),
             (SeenCeiling::Is(200_000), Some(0), believed),
             (
                 SeenCeiling::Is(50_000),

@@ -58,9 +58,9 @@ impl InGuest {
 fn polling(evidence: &Evidence<'_>, more: bool) -> Remedy {
     let text = advice(evidence, more);
     if more {
-        Remedy::said(Does::GuestPolls, text, GUEST_POLLS_MORE)
+        Remedy::with_text(Does::GuestPolls, text, GUEST_POLLS_MORE)
     } else {
-        Remedy::said(Does::GuestPollsLess, text, GUEST_POLLS_LESS)
+        Remedy::with_text(Does::GuestPollsLess, text, GUEST_POLLS_LESS)
     }
 }
 

@@ -70,10 +70,7 @@ fn of_guest(_: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "Threads of the guest hand work to each other: each halt is an exit, and each wake-up by \
              another vCPU is two more."
                 .to_owned(),
-        remedies: vec![
-            GUEST_POLLS
-            .taking(Cost::cpu(guest.per_s(polls_ns))),
-        ],
+        remedies: vec![GUEST_POLLS.taking(Cost::cpu(guest.per_s(polls_ns)))],
         cost: Some(Cost {
             cpu_ns_per_s: (guest.per_s(switches_ns(&account)) + EXITS * per_s * EXIT_NS) * part,
             latency_ns_per_s: guest.per_s(latency) * part,

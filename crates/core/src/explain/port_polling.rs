@@ -98,7 +98,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
                 ),
             ]
         } else {
-            vec![Remedy::said(
+            vec![Remedy::with_text(
                 Does::SparesExits,
                 format!("Use {instead}."),
                 DEVICE,

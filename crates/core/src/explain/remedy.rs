@@ -176,7 +176,7 @@ impl Remedy {
     }
 
     /// The same, with a text that depends on the evidence.
-    pub(super) fn said(does: Does, text: String, terms: Terms) -> Self {
+    pub(super) fn with_text(does: Does, text: String, terms: Terms) -> Self {
         Self {
             text: text.into(),
             ..Self::under(does, "", terms)
@@ -211,7 +211,7 @@ impl Remedy {
             _ if more => HOST_POLLS_MORE,
             _ => HOST_POLLS_LESS,
         };
-        Self::said(does, text, terms)
+        Self::with_text(does, text, terms)
     }
 
     /// Whether it may be given for what was found.

@@ -248,7 +248,7 @@ impl Bench {
         Some(self.finding(id)?.found.sure)
     }
 
-    /// Kinds of remedy that a rule gives; each has a case in which it is withheld.
+    /// Kinds of remedy that a rule gives; the cases name each of them.
     fn gives(&self, id: &str) -> Vec<Does> {
         let Some(Finding { rule, found }) = self.finding(id) else {
             return Vec::new();

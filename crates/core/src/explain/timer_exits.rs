@@ -57,7 +57,7 @@ fn advance(evidence: &Evidence<'_>, exits: &ExitAccount) -> Option<Remedy> {
     let text = format!(
         "For timers that are met more closely, without an exit less: {how}, which is KVM's default."
     );
-    (deadlines.count > 0).then(|| Remedy::said(Does::WaitsForTimers, text, ADVANCED))
+    (deadlines.count > 0).then(|| Remedy::with_text(Does::WaitsForTimers, text, ADVANCED))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {

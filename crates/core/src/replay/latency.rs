@@ -424,8 +424,9 @@ impl Table {
     /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter, or as short as a wake-up on a busy
     /// CPU where polls were preempted; a corrected price without its correction; a few sleeps [`TIMES`] shorter than the fastest
     /// tenth of them, since a disturbance only adds and may have met all.
-    #[must_use]
-    pub fn early(&self) -> Self {
+    ///
+    /// `None` where that changes no latency.
+    pub fn early(&self) -> Option<Self> {
         let fastest_ns = self.fastest_ns();
         self.otherwise(|class, ns| self.early_ns(class, ns, &fastest_ns))
     }
@@ -452,8 +453,9 @@ impl Table {
 
     /// The same, were doubtful wake-ups as late as they may be: a price [`TIMES`] longer, or corrected twice. A few
     /// sleeps are as late as they were.
-    #[must_use]
-    pub fn late(&self) -> Self {
+    ///
+    /// `None` where that changes no latency.
+    pub fn late(&self) -> Option<Self> {
         self.otherwise(|class, ns| self.late_ns(class, ns))
     }
 
@@ -466,18 +468,23 @@ impl Table {
         }
     }
 
-    fn otherwise(&self, latency_ns: impl Fn(usize, u64) -> u64) -> Self {
-        let turns = std::array::from_fn(|class| {
-            if self.origins[class] == Origin::Recorded {
-                return Arc::clone(&self.turns[class]);
+    fn otherwise(&self, latency_ns: impl Fn(usize, u64) -> u64) -> Option<Self> {
+        let other = |class: usize| {
+            let turns = &self.turns[class];
+            let is_other = |ns: &u64| latency_ns(class, *ns) != *ns;
+            let other = || Arc::new(turns.iter().map(|&ns| latency_ns(class, ns)).collect());
+            turns.iter().any(is_other).then(other)
+        };
+        let others: [Option<Arc<Vec<u64>>>; CLASSES] = std::array::from_fn(other);
+        others.iter().any(Option::is_some).then(|| {
+            let mut table = self.clone();
+            for (turns, other) in table.turns.iter_mut().zip(others) {
+                if let Some(other) = other {
+                    *turns = other;
+                }
             }
-            let other = self.turns[class].iter().map(|&ns| latency_ns(class, ns));
-            Arc::new(other.collect())
-        });
-        Self {
-            turns,
-            ..self.clone()
-        }
+            table
+        })
     }
 
     /// The median latency of a class, in nanoseconds.
@@ -596,7 +603,8 @@ mod test {
         let nothing = Latencies::default();
         let class = class_of(40_000);
         let ends = |table: &Table| {
-            [table.early(), table.clone(), table.late()].map(|it| it.at(class, 0).0)
+            let [early, late] = [table.early(), table.late()].map(|it| it.unwrap_or(table.clone()));
+            [early, table.clone(), late].map(|it| it.at(class, 0).0)
         };
         let price = Price::new(&measured, &nothing, false);
         let alone = table(&[&nothing], Some(&price), &nothing).unwrap();

@@ -1,7 +1,7 @@
 //! Assumptions about what was not recorded.
 //!
 //! Two things may be missing from a recording, and a recommendation may depend on either. Every setting of the final is
-//! played once more with each of them otherwise; intervals cover all of it, and a gain that is lost under one of them is
+//! played once more with each of them otherwise, where a recorded halt depends on it; intervals cover all of it, and a gain that is lost under one of them is
 //! to be proved first. What the recording itself shows stays as it is.
 //!
 //! **Wake-ups** ([`Doubt::Early`], [`Doubt::Late`]). Where too few halts slept for a length of time, the wake-up latency is
@@ -42,13 +42,11 @@ impl Doubt {
 
     /// The wake-up latencies of a vCPU then, where they are others.
     pub(super) fn table(self, seated: &VcpuInput) -> Option<Table> {
-        let table = &*seated.table;
-        let other = match self {
-            Self::Early => table.early(),
-            Self::Late => table.late(),
-            Self::Staying => return None,
-        };
-        (other != *table).then_some(other)
+        match self {
+            Self::Early => seated.table.early(),
+            Self::Late => seated.table.late(),
+            Self::Staying => None,
+        }
     }
 
     pub(super) fn follow(self, seated: &VcpuInput) -> Follow {

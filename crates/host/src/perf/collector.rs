@@ -3,7 +3,7 @@
 use haltwise_core::decode::{Decoder, Event, Fact, Order, What};
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::ids::{Pid, Tid};
-use haltwise_core::kvm::rule::Clamp;
+use haltwise_core::kvm::{Arch, Rule};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use super::counts::Counts;
@@ -105,11 +105,7 @@ impl PerfCollector {
             events,
             rings: Rings::default(),
             order: Order::default(),
-            decoder: Decoder::new(if kernel.is_from(6, 1) {
-                Clamp::AtEntry
-            } else {
-                Clamp::Never
-            }),
+            decoder: Decoder::new(Rule::of(kernel.version, Arch::X86).clamp),
             counts: Counts::new(interval_ns(&options), now),
             watched: Vec::new(),
             missing,

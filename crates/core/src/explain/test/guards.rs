@@ -264,7 +264,7 @@ fn all() -> Vec<Case> {
     parts.into_iter().flatten().collect()
 }
 
-/// Kinds with a case in `about_guests`.
+/// Kinds of the rules for a guest that recorded itself: `about_guests` has their cases.
 const IN_GUEST: [(&str, Does); 4] = [
     ("guest-hlt-below-break-even", Does::GuestPolls),
     ("guest-failed-polls", Does::GuestPollsLess),
@@ -272,7 +272,7 @@ const IN_GUEST: [(&str, Does); 4] = [
     ("guest-limit-stays", Does::GuestPollsLess),
 ];
 
-/// Kinds that a rule may give: each has a case on which it is withheld.
+/// Kinds that a rule may give.
 pub(super) static KINDS: LazyLock<BTreeSet<(&str, Does)>> = LazyLock::new(|| {
     let cases = all().into_iter().map(|case| (case.0, case.1));
     cases.chain(IN_GUEST).collect()

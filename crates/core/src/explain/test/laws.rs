@@ -45,7 +45,7 @@ proptest::proptest! {
 
     /// Costs are finite and not negative, of each rule together the highest first, unknown ones last, and
     /// none is shown that is small; a rule speaks of a guest at most once for each cause; what is said has
-    /// words; and every remedy is of a kind that has a case in which it is withheld.
+    /// words; and every remedy is of a kind that the cases name for its rule.
     #[test]
     fn findings_are_in_order_and_whole(
         loads in loads(),
