@@ -262,7 +262,7 @@ fn counted(
     let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
     let window_ns = u64::from(window_ns);
     let counted = |latencies: &_| Counted::of_kvm(rows, vcpus, span_ns, window_ns, latencies);
-    let otherwise = [latencies.early(), latencies.late()];
+    let otherwise = [latencies.early(), latencies.late()].map(|it| it.unwrap_or(latencies.clone()));
     Ok((counted(&latencies), otherwise.iter().map(counted).collect()))
 }
 

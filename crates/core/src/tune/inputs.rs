@@ -135,7 +135,7 @@ pub struct Recorded {
     pub blocks: u64,
     /// Time polled, in nanoseconds; time that was not recorded counts as none.
     pub poll_ns: u64,
-    /// What ended its halts.
+    /// Wake sources of its halts.
     pub wakes: SeenWakes,
 }
 
