@@ -5,33 +5,40 @@ use haltwise_core::explain::remedy::Advised;
 use haltwise_core::parameter::Parameter;
 use haltwise_core::tune::advice::Verdict;
 
+use crate::exit::Failure;
 use crate::reading::opened::Opened;
 use crate::reading::recording::Recording;
 use crate::reading::rule;
+use crate::recommend::Tuned;
 use crate::recommend::guest::view::GuestTuneResult;
 use crate::recommend::guest::{Place, stolen};
-use crate::recommend::{Recommendation, Tuned};
+use crate::recommend::recommendation::Summary;
 
 #[derive(Debug)]
 pub(crate) struct TuneAdvice {
-    pub(crate) recommendation: Recommendation,
+    pub(crate) recommendation: Summary,
     pub(crate) advised: Advised,
     /// Governor of a guest that recorded itself, and known facts about its host.
     pub(crate) in_guest: Option<InGuest>,
 }
 
 impl TuneAdvice {
-    pub(crate) fn of(tuned: &Tuned, opened: &Opened, recording: &Recording) -> Self {
-        let in_guest = matches!(tuned, Tuned::Guest(_)).then(|| in_guest(opened, recording));
+    pub(crate) fn of(
+        tuned: &Result<Tuned, Failure>,
+        opened: &Opened,
+        recording: &Recording,
+    ) -> Self {
+        let is_of_host = opened.info().side.is_host();
+        let in_guest = (!is_of_host).then(|| in_guest(opened, recording));
         let params = in_guest.as_ref().and_then(|it| it.params);
         Self {
-            recommendation: Recommendation::of(tuned),
+            recommendation: Summary::of(tuned),
             advised: match tuned {
-                Tuned::Host(Ok(made)) => made.advised(),
-                Tuned::Guest(Ok(made)) => {
+                Ok(Tuned::Host(made)) => made.advised(),
+                Ok(Tuned::Guest(made)) => {
                     advised(made, params.map_or(0, |it| it.guest_halt_poll_ns))
                 }
-                Tuned::Host(Err(_)) | Tuned::Guest(Err(_)) => Advised::NotAsked,
+                Err(_) => Advised::NotAsked,
             },
             in_guest,
         }
@@ -49,9 +56,10 @@ fn in_guest(opened: &Opened, recording: &Recording) -> InGuest {
 
 fn advised(tuned: &GuestTuneResult, from_ns: u32) -> Advised {
     let is_haltpoll = tuned.basis.governor.as_deref() == Some("haltpoll");
-    match (tuned.place, tuned.recommended) {
-        _ if tuned.verdict == Verdict::TooShort => Advised::NotAsked,
-        (Place::Guest, Some(to)) => Advised::Set {
+    let of = &tuned.recommendation;
+    match (of.place, of.recommended) {
+        _ if of.verdict == Verdict::TooShort => Advised::NotAsked,
+        (Some(Place::Guest), Some(to)) => Advised::Set {
             from_ns,
             to_ns: to.get(Parameter::GuestHaltPollNs).unwrap_or(0),
             how: match tuned.apply.as_ref().filter(|_| is_haltpoll) {
@@ -59,7 +67,7 @@ fn advised(tuned: &GuestTuneResult, from_ns: u32) -> Advised {
                 None => format!("Boot the guest with `{}`", tuned.command_line.join(" ")),
             },
         },
-        (Place::Host, _) => Advised::Host {
+        (Some(Place::Host), _) => Advised::Host {
             how: match tuned.host_commands.split_last() {
                 Some((on_host, [])) => format!("`{on_host}` on the host"),
                 Some((on_host, in_guest)) => {

@@ -15,7 +15,7 @@ use super::SCHEMA;
 use super::load::Loaded;
 use super::tune_advice::TuneAdvice;
 use crate::figures::Source;
-use crate::recommend::Recommendation;
+use crate::recommend::recommendation::Summary;
 
 pub(crate) const ABOUT: &[&str] = &[
     "[The rules](rules.md): what each finds, and how costs and evidence are judged.",
@@ -32,10 +32,8 @@ figures! {
         pub(crate) recording: ExplainedRecording = Record(ExplainedRecording::FIGURES),
         /// Nanoseconds of CPU that a nanosecond of wake-up latency is worth, by the goal.
         pub(crate) lambda: f64 = Real,
-        /// Recommendation of [`tune`](tune-json.md) for KVM's parameters by the same goal; fields as in
-        /// [the report](report-json.md). For a guest that recorded itself, also `side`, `place`, `notes` and `host` of
-        /// [its own](tune-guest-json.md), and `follows` and `figures` are `null`.
-        pub(crate) recommendation: Recommendation = Object,
+        /// Recommendation of [`tune`](tune-json.md) by the same goal; fields as in [the report](report-json.md).
+        pub(crate) recommendation: Summary = Object,
         /// How many rules were asked.
         pub(crate) rules: usize = Count,
         /// Findings that can be put right: those of a rule together, the rule whose findings cost most by

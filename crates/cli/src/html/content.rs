@@ -52,7 +52,7 @@ pub(crate) struct Content {
     pub(crate) recording: Recording,
     pub(crate) report: Report,
     /// Advice of `tune`, or why there is none.
-    pub(crate) tuned: Tuned,
+    pub(crate) tuned: Result<Tuned, Failure>,
     pub(crate) findings: explain::view::Explanation,
     /// The same answer as that of `haltwise` without a verb.
     pub(crate) answer: Answer,
@@ -78,7 +78,8 @@ pub(crate) struct Exits {
 impl Content {
     /// Advice of `tune` on KVM's parameters.
     pub(crate) fn advice(&self) -> Option<&TuneResult> {
-        self.tuned.on_host().map(|made| &made.view)
+        let tuned = self.tuned.as_ref().ok()?;
+        Some(&tuned.on_host()?.view)
     }
 
     /// Whether something is missing from what it was made of.
@@ -131,9 +132,10 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let findings = explain::view::view(&loaded, &vms, lambda, advice);
     let recording = loaded.recording;
     let report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
-    let (made, goal) = (tuned.on_host(), GoalName::Balanced);
+    let made = tuned.as_ref().ok().and_then(Tuned::on_host);
+    let goal = GoalName::Balanced;
     let answer = now::build::answer(&opened, made, &report, &findings, goal, None);
-    let candidates = tuned.on_host().and_then(|made| made.candidates.as_ref());
+    let candidates = made.and_then(|made| made.candidates.as_ref());
     let whatif = candidates.map(WhatIf::of);
     Ok(Content {
         dir: request.dir.display().to_string(),

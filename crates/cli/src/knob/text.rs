@@ -174,15 +174,18 @@ pub(crate) fn vms(page: &mut Page, vms: &[Watched], unwatched: Option<&str>) {
         page,
         whys.map(|(vm, why)| (&*vm.name, format!("{}.", harmless(why)))),
     );
-    if vms.iter().any(|vm| vm.effect == Effect::Keeps) {
-        page.wrapped(
-            "  ",
-            "A VM that keeps its ceiling copied the parameter when it was created (Linux 5.8 to 6.0), \
-             or has its own: restart or migrate it, or set the cap in its VMM.",
-            4,
-        );
+    for (effect, text) in [(Effect::Keeps, KEEPS), (Effect::OwnCap, OWN_CAP)] {
+        if vms.iter().any(|vm| vm.effect == effect) {
+            page.wrapped("  ", text, 4);
+        }
     }
 }
+
+const KEEPS: &str = "A VM that keeps its ceiling copied the parameter when it was created (Linux 5.8 to 6.0), \
+                     or has its own: restart or migrate it, or set the cap in its VMM.";
+
+const OWN_CAP: &str = "A VM with its own cap (KVM_CAP_HALT_POLL) does not follow halt_poll_ns: its VMM sets the \
+                       cap, or `haltwise apply --vm VM --ceiling TIME` where the VMM allows it.";
 
 #[cfg(test)]
 mod test {

@@ -24,8 +24,9 @@ use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::reach;
+use crate::recommend::recommendation::Summary;
 use crate::recommend::view::{GoalAdvice, HaltFigures};
-use crate::recommend::{Looking, Recommendation, Recommended, say};
+use crate::recommend::{Looking, Recommended, Tuned, say};
 use crate::report::view::Report;
 use crate::{explain, report};
 
@@ -60,7 +61,8 @@ pub(crate) fn build(
     let lambda = goal.weight_milli() as f64 / 1e3;
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
-    let view = answer(&opened, tuned.on_host(), &report, &explained, goal, here);
+    let made = tuned.as_ref().ok().and_then(Tuned::on_host);
+    let view = answer(&opened, made, &report, &explained, goal, here);
     Ok((view, is_partial))
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn answer(
         goals: made.map_or_else(Vec::new, goals),
         price: made.map(|made| price(opened, made)),
         goal: goal.as_str(),
-        verdict: made.map(|made| made.view.verdict),
+        verdict: made.map(|made| made.view.recommendation.verdict),
         advice: advice(made, &report.recommendation, one),
         findings: findings(explained),
         undo: (apply.as_ref())
@@ -128,10 +130,13 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     let Some(current) = played.figures(SettingRow::InForce) else {
         return Vec::new();
     };
-    let (in_force, aim) = (made.view.in_force, &candidates.advice.goal.aim);
+    let (in_force, aim) = (
+        made.view.recommendation.in_force,
+        &candidates.advice.goal.aim,
+    );
     let mut settings = vec![row("current", &in_force, (current, None), current, aim)];
     let off = in_force.with(Parameter::HaltPollNs, 0);
-    let recommended = made.view.recommended;
+    let recommended = made.view.recommendation.recommended;
     let is_off = |setting: Values| setting.get(Parameter::HaltPollNs) == Some(0);
     let without = played.figures(SettingRow::Off);
     if let Some(of) = without.filter(|_| !is_off(in_force)) {
@@ -149,14 +154,15 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
 }
 
 fn goals(made: &Recommended) -> Vec<GoalAdvice> {
-    let reaches = |it: &Candidates| made.view.follows || it.inputs.terms.ceiling_only;
+    let reaches =
+        |it: &Candidates| !made.view.recommendation.reaches_no_vm() || it.inputs.terms.ceiling_only;
     let is_told = made.candidates.as_ref().is_some_and(reaches);
     let played = made.view.played.as_ref().filter(|_| is_told);
     played.map_or_else(Vec::new, |played| played.goals.clone())
 }
 
 fn price(opened: &Opened, made: &Recommended) -> String {
-    let model = &made.view.basis.model;
+    let model = &made.view.basis.search.model;
     let mut text = words::sleep(model.switch_cpu_ns, model.switch_cpu_source);
     if let Some(measured) = &opened.info().price
         && model.switch_cpu_source == prices::Source::Calibrated
@@ -198,25 +204,25 @@ fn row(
 }
 
 /// Advice on KVM's parameters. The effect of a change is in the table.
-fn advice(made: Option<&Recommended>, summary: &Recommendation, one: Option<&Vm>) -> String {
+fn advice(made: Option<&Recommended>, summary: &Summary, one: Option<&Vm>) -> String {
     let change = made.and_then(|made| {
         let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;
-        let what = match made.view.own_ceiling_ns() {
-            None => say::parameters(&made.view.for_host()?.beyond(&made.view.in_force)),
-            Some(ceiling_ns) => {
-                let ceiling = say::time(ceiling_ns);
-                match one?.ceiling_settable {
-                    Some(true) => format!("the ceiling of this VM to {ceiling}"),
-                    _ => format!("the ceiling of this VM to {ceiling}, which only its VMM can"),
-                }
-            }
-        };
-        Some(format!(
-            "Set {what} (goal {}): a halt costs {} ({})",
-            made.view.goal.name,
-            say::change(against.cost_share.value),
-            say::interval(&against.cost_share),
-        ))
+        let of = &made.view.recommendation;
+        let is_left = of.own_ceiling_ns().is_some() && one?.ceiling_settable != Some(true);
+        of.changes.then(|| {
+            format!(
+                "{}{} (goal {}): a halt costs {} ({})",
+                of.what(),
+                if is_left {
+                    ", which only its VMM can"
+                } else {
+                    ""
+                },
+                of.goal.name,
+                say::change(against.cost_share.value),
+                say::interval(&against.cost_share),
+            )
+        })
     });
     change.unwrap_or_else(|| summary.text())
 }
@@ -243,13 +249,13 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
 }
 
 fn apply(made: &Recommended, can_set: bool) -> Option<String> {
-    let setting = made.view.for_host()?.beyond(&made.view.in_force);
-    Some((if can_set { say::apply } else { say::boot })(&setting))
+    let changes = made.view.changes_on_host()?;
+    Some((if can_set { say::apply } else { say::boot })(&changes))
 }
 
 /// The same of a VM with a ceiling of its own, if that can be asked for.
 fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
-    let ceiling_ns = made.view.own_ceiling_ns()?;
+    let ceiling_ns = made.view.recommendation.own_ceiling_ns()?;
     let (pid, is_settable) = (vm.key.pid.0, vm.ceiling_settable == Some(true));
     is_settable.then(|| format!("haltwise apply --vm {pid} --ceiling {ceiling_ns} --yes"))
 }
@@ -257,7 +263,8 @@ fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
 /// The command that measures it, or what is to be proved first, against what is in force.
 fn prove(made: &Recommended) -> Option<String> {
     let view = &made.view;
-    let is_unproven = view.follows && view.verdict == Verdict::Unproven;
+    let of = &view.recommendation;
+    let is_unproven = !of.reaches_no_vm() && of.verdict == Verdict::Unproven;
     let unproven = || view.played.as_ref().filter(|_| is_unproven)?.choice;
     let setting = view.for_host().or_else(unproven)?;
     let spec = if setting.get(Parameter::HaltPollNs) == Some(0) {

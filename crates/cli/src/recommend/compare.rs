@@ -19,7 +19,7 @@ pub(crate) const CAPS: &str = "A ceiling for each VM";
 
 /// Setting in force, and for how many vCPUs it is not.
 pub(crate) fn in_force(view: &TuneResult, played: &PlayedSettings) -> String {
-    let mut text = format!("Current: {}.", say::setting(&view.in_force));
+    let mut text = format!("Current: {}.", say::setting(&view.recommendation.in_force));
     if played.is_default_in_force {
         text.push_str(" This is the kernel's default.");
     }
@@ -32,7 +32,7 @@ pub(crate) fn in_force(view: &TuneResult, played: &PlayedSettings) -> String {
 
 /// Against the kernel's default, where something else is in force.
 pub(crate) fn default(view: &TuneResult, played: &PlayedSettings) -> Option<String> {
-    let who = if view.changes {
+    let who = if view.recommendation.changes {
         "The recommended setting"
     } else {
         "The best setting found"

@@ -18,8 +18,11 @@ use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use haltwise_document::{Rows, Unit, figures, text};
 
+use super::basis::SearchBasis;
 use super::candidates::{self, TuneRequest, contended, goals, idle_cpu_percent};
-use super::view::{TuneBasis, TuneResult, commands, settings};
+use super::is_partial;
+use super::recommendation::Recommendation;
+use super::view::{TuneBasis, TuneResult, settings};
 use super::{SCHEMA, reach, say};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
@@ -73,7 +76,7 @@ figures! {
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 
-/// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
+/// Recommends by the histograms that were taken in.
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
@@ -92,60 +95,62 @@ pub(crate) fn search(
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
     let free = idle_cpu_percent.map(|idle| idle + polls);
-    let aim = goals(request, &known, free, contended(opened))[0].aim;
-    let advice = advise(&counted, &otherwise, reach, &in_force, &aim);
+    let [asked, ..] = goals(request, &known, free, contended(opened));
+    let advice = advise(&counted, &otherwise, reach, &in_force, &asked.aim);
     let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
+    let changes = recommended.map(|to| to.beyond(&settings(&in_force, reach)));
+    let kernel = [version.to_string(), arch.to_string()];
     let basis = TuneBasis {
-        model: Model::new(
-            info,
-            [version.to_string(), arch.to_string()],
-            knobs_assumed,
-            &known,
-        ),
+        search: SearchBasis {
+            model: Model::new(info, kernel, knobs_assumed, &known),
+            halts: total([counted.halts, counted.gap_unknown]),
+            judged_halts: counted.halts,
+            judged_ns: counted.wall.span_ns,
+            blocks_recorded: counted.blocks,
+            blocks_replayed: counted.blocks,
+            doubts: Doubts::default(),
+            skipped: 0,
+            lost: total(info.lost.values()),
+            partial: is_partial(opened),
+        },
         switch_cpu_ends_ns: known.switch_cpu_ends_ns,
-        halts: total([counted.halts, counted.gap_unknown]),
-        judged_halts: counted.halts,
-        judged_ns: counted.wall.span_ns,
-        blocks_recorded: counted.blocks,
-        blocks_replayed: counted.blocks,
         other_ceiling_vcpus: 0,
-        doubts: Doubts::default(),
         latency_guessed: 0,
         latency_thin: 0,
         latency_calibrated: otherwise.first().map_or(0, |_| sleeps(&counted, &advice)),
         idle_cpu_percent,
-        skipped: 0,
         out_of_order: 0,
         vetoed_vcpus: reach::disabled(info).len() as u64,
         own_ceiling_vcpus: own_ceilings,
         ceiling_is_snapshot: say::is_snapshot(Rule::of(version, arch)),
-        lost: total(info.lost.values()),
-        partial: false,
     };
-    let has_goals = !request.goals.is_empty();
     Ok(TuneResult {
         schema: SCHEMA,
         basis,
-        goal: TuneGoal {
-            name: request.goal.as_str().to_owned(),
-            lambda: request.goal.weight_milli() as f64 / 1e3,
-            max_poll_cpu_percent: request.max_poll_cpu_percent,
+        recommendation: Recommendation {
+            side: "host",
+            goal: TuneGoal::of(&asked),
+            verdict: reach::verdict(follows, verdict(&advice)),
+            changes: recommended.is_some(),
+            follows: Some(follows),
+            place: None,
+            reason: reach::reason(follows, || reason(&counted, &advice)),
+            notes: if request.goals.is_empty() {
+                Vec::new()
+            } else {
+                vec![NO_VM_GOALS.to_owned()]
+            },
+            in_force: settings(&in_force, reach),
+            commands: changes.as_ref().map_or_else(Vec::new, say::commands),
+            recommended,
+            host: None,
+            cost_share: None,
+            figures: Vec::new(),
         },
-        verdict: reach::verdict(follows, verdict(&advice)),
-        changes: recommended.is_some(),
-        follows,
-        reason: reach::reason(follows, || reason(&counted, &advice)),
         vm_goals: Vec::new(),
-        notes: has_goals
-            .then(|| NO_VM_GOALS.to_owned())
-            .into_iter()
-            .collect(),
-        in_force: settings(&in_force, reach),
-        commands: commands(recommended, settings(&in_force, reach)),
-        recommended,
         played: None,
-        counted: Some(view(&counted, &advice, &aim.cost)),
+        counted: Some(view(&counted, &advice, &asked.aim.cost)),
     })
 }
 

@@ -7,11 +7,9 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::parameter::{Parameter, Values};
-use haltwise_core::replay::Sums;
 use haltwise_core::replay::session::VcpuKey;
 use haltwise_core::replay::{Cost, Doubts, GoalName};
 use haltwise_core::stats::Interval;
-use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::caps::{Cap, Costs, Group};
@@ -21,14 +19,17 @@ use haltwise_core::tune::wall::Wall;
 use haltwise_core::tune::{Advice, Goal, Inputs, pareto};
 use haltwise_document::figures;
 
+use super::basis::SearchBasis;
 use super::candidates::{Candidates, SettingRow};
 use super::caps::{OwnCeilings, Withheld};
 use super::counted::CountedSettings;
 use super::reach;
+use super::recommendation::Recommendation;
 use super::say;
-use crate::figures::{DOUBTS, INTERVAL};
+use crate::figures::INTERVAL;
 use crate::plan::TuneGoal;
 use crate::prices::model::Model;
+use crate::words::plural;
 
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are nanoseconds, and their names end in `_ns`.",
@@ -54,31 +55,15 @@ figures! {
         pub(crate) schema: u32 = Number,
         /// Basis of the result.
         pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES),
-        /// Goal that was asked for.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
+        #[serde(flatten)]
+        pub(crate) recommendation: Recommendation = Flat(Recommendation::FIGURES),
         /// VMs with a goal of their own: the settings of the host are chosen by the sum of what the halts of all
         /// VMs cost, each by its own goal. Empty for a capture of counts, in which such goals have no effect.
         pub(crate) vm_goals: Vec<VmGoal> = List(VmGoal::FIGURES),
-        /// Verdict on a change of the setting, in a word.
-        pub(crate) verdict: Verdict = Word,
-        /// Whether a setting is to be written.
-        pub(crate) changes: bool = Flag,
-        /// Whether any VM follows `halt_poll_ns`; if none does, that parameter is in no plan.
-        pub(crate) follows: bool = Flag,
-        /// Why, in a sentence.
-        pub(crate) reason: String = Word,
-        /// Facts that must be known beside it, each a sentence or two.
-        pub(crate) notes: Vec<String> = Words,
-        /// The setting in force when recorded.
-        pub(crate) in_force: Values = Object,
-        /// The setting to write; `null` to leave it.
-        pub(crate) recommended: Option<Values> = Object,
         /// Results of playing each halt; `null` for a capture of counts.
         pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES),
         /// Results from histograms; `null` for all other captures.
         pub(crate) counted: Option<CountedSettings> = Record(CountedSettings::FIGURES),
-        /// How to write by hand what differs from `in_force`.
-        pub(crate) commands: Vec<String> = Words,
     }
 
     /// Results of playing each halt.
@@ -123,21 +108,9 @@ figures! {
 
     pub(crate) struct TuneBasis {
         #[serde(flatten)]
-        pub(crate) model: Model = Flat(Model::FIGURES),
+        pub(crate) search: SearchBasis = Flat(SearchBasis::FIGURES),
         /// The interval of a calibrated `switch_cpu_ns`, low and high: intervals of costs reach to both ends.
         pub(crate) switch_cpu_ends_ns: Option<[u64; 2]> = Words,
-        /// Halts that were evaluated.
-        pub(crate) halts: u64 = Count,
-        /// Those of them of the validation half.
-        pub(crate) judged_halts: u64 = Count,
-        /// Time of the validation half.
-        pub(crate) judged_ns: u64 = Nanos,
-        /// Halts that slept, as recorded.
-        pub(crate) blocks_recorded: u64 = Count,
-        /// The same as the replay of the setting in force has them: the nearer, the better.
-        pub(crate) blocks_replayed: u64 = Count,
-        /// Validated halts on which an assumption rests, under the setting in force.
-        pub(crate) doubts: Doubts = Record(DOUBTS),
         /// Validated halts that under `choice` sleep for a length of which no wake-up was recorded.
         pub(crate) latency_guessed: u64 = Count,
         /// Validated halts that under `choice` sleep for a length of which fewer than sixteen undisturbed wake-ups
@@ -149,8 +122,6 @@ figures! {
         /// Idle time of the host's CPUs while recorded; no setting that polls for more on top of what was recorded
         /// is considered. `null` where it was not sampled.
         pub(crate) idle_cpu_percent: Option<f64> = CpuPercent,
-        /// Halts left out by stretches of time, because there were too many to keep.
-        pub(crate) skipped: u64 = Count,
         /// Halts that step back in time, left out.
         pub(crate) out_of_order: u64 = Count,
         /// vCPUs whose guest disabled host polling, left out.
@@ -161,10 +132,6 @@ figures! {
         pub(crate) other_ceiling_vcpus: u64 = Count,
         /// Running VMs keep the ceiling that they began with (kernels 5.8 to 6.0).
         pub(crate) ceiling_is_snapshot: bool = Flag,
-        /// Events lost while recording.
-        pub(crate) lost: u64 = Count,
-        /// The capture is cut or damaged.
-        pub(crate) partial: bool = Flag,
     }
 
     #[derive(Clone)]
@@ -353,26 +320,23 @@ pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Values {
     Values::from(*knobs).iter().filter(has).collect()
 }
 
-pub(crate) fn commands(recommended: Option<Values>, in_force: Values) -> Vec<String> {
-    let changes = recommended.map(|setting| setting.beyond(&in_force));
-    changes.as_ref().map_or_else(Vec::new, say::commands)
-}
-
 impl TuneResult {
     /// The settings that a host can set by this recommendation; `None` where that is to leave it.
     pub(crate) fn for_host(&self) -> Option<Values> {
-        match self.recommended {
-            _ if self.ceilings().is_some() => self.ceilings().map(|own| own.setting),
-            Some(of) if !self.follows => reach::without_ceiling(of, &self.in_force),
-            of => of,
+        let of = &self.recommendation;
+        match (self.ceilings(), of.recommended) {
+            (Some(own), _) => Some(own.setting),
+            (None, Some(setting)) if of.reaches_no_vm() => {
+                reach::without_ceiling(setting, &of.in_force)
+            }
+            (None, setting) => setting,
         }
     }
 
-    /// The ceiling that VMs with one of their own are to have; no parameter of the host.
-    pub(crate) fn own_ceiling_ns(&self) -> Option<u32> {
-        let setting = self.recommended.filter(|_| !self.follows)?;
-        let ceiling_ns = setting.get(Parameter::HaltPollNs);
-        ceiling_ns.filter(|_| ceiling_ns != self.in_force.get(Parameter::HaltPollNs))
+    /// Difference of these settings from the setting in force.
+    pub(crate) fn changes_on_host(&self) -> Option<Values> {
+        let setting = self.for_host()?;
+        Some(setting.beyond(&self.recommendation.in_force))
     }
 
     pub(crate) fn ceilings(&self) -> Option<&VmCeilings> {
@@ -382,24 +346,41 @@ impl TuneResult {
 
     /// Whether no VM of the capture could follow a plan for the host.
     pub(crate) fn has_no_plan(&self) -> bool {
-        !self.follows && self.for_host().is_none()
+        self.recommendation.reaches_no_vm() && self.for_host().is_none()
+    }
+
+    /// The recommendation, ceilings of VMs included, in half a sentence.
+    pub(crate) fn what(&self) -> String {
+        let Some(own) = self.ceilings() else {
+            return self.recommendation.what();
+        };
+        let named = own.vms.iter().filter(|vm| vm.name.is_some());
+        let vms = plural(named.count() as u64, "VM");
+        match self.changes_on_host().filter(|host| !host.is_empty()) {
+            None => format!("Set the ceilings of {vms}, below; keep the host's parameters"),
+            Some(host) => format!(
+                "Set {}, and the ceilings of {vms}, below",
+                say::parameters(&host)
+            ),
+        }
     }
 }
 
 pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneResult {
     let inputs = &candidates.inputs;
     let reach = Reach::of(inputs.terms.rule());
-    let (advice, in_force) = (&candidates.advice, &inputs.terms.in_force);
-    let choice = advice.choice.as_ref().map_or(in_force, |it| &it.knobs);
-    let recommended = (advice.verdict.changes()).then(|| settings(choice, reach));
-    let in_force_now = settings(in_force, reach);
+    let (advice, in_force) = (&candidates.advice, &candidates.of.in_force);
+    let values = |knobs: &Knobs| settings(knobs, reach);
+    let found = Recommendation::of_search("host", inputs, in_force, advice, values);
+    let choice = advice.choice.as_ref().unwrap_or(in_force);
+    let recommended = (advice.verdict.changes()).then(|| values(&choice.knobs));
     let own = reach::own(info);
     let is_own = |seat: &VcpuKey| reach::is_of(&own, seat.vm, seat.vcpu);
     let follows = !inputs.seats.iter().all(|seated| is_own(&seated.seat));
-    // A ceiling that was sought for VMs with their own is told, and left to their VMMs.
+    // A ceiling that was searched for VMs with their own is reported, and left to their VMMs.
     let recommended = match recommended {
         Some(of) if !follows && !inputs.terms.ceiling_only => {
-            reach::without_ceiling(of, &in_force_now)
+            reach::without_ceiling(of, &found.in_force)
         }
         of => of,
     };
@@ -407,23 +388,22 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
     let mut view = TuneResult {
         schema: super::SCHEMA,
         basis: basis(info, candidates, partial),
-        goal: goal(&advice.goal),
+        recommendation: Recommendation {
+            verdict: reach::verdict(!is_moot, advice.verdict),
+            changes: recommended.is_some(),
+            follows: Some(follows),
+            reason: reach::reason(!is_moot, || say::reason(inputs, advice, in_force, reach)),
+            notes: say::notes(candidates),
+            recommended,
+            ..found
+        },
         vm_goals: vm_goals(info, &candidates.goals),
-        verdict: reach::verdict(!is_moot, advice.verdict),
-        changes: recommended.is_some(),
-        follows,
-        reason: reach::reason(!is_moot, || {
-            say::reason(inputs, advice, &candidates.of.in_force, reach)
-        }),
-        notes: say::notes(candidates),
-        in_force: in_force_now,
-        commands: Vec::new(),
-        recommended,
         played: Some(played(info, candidates, reach)),
         counted: None,
     };
     if view.ceilings().is_none() {
-        view.commands = commands(view.for_host(), view.in_force);
+        let changes = view.changes_on_host().unwrap_or_default();
+        view.recommendation.commands = say::commands(&changes);
     }
     view
 }
@@ -467,11 +447,13 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
     }
 }
 
-pub(crate) fn goal(of: &Goal) -> TuneGoal {
-    TuneGoal {
-        name: of.name.clone(),
-        lambda: of.aim.cost.latency_weight_milli as f64 / 1e3,
-        max_poll_cpu_percent: of.aim.max_poll_cpu_percent,
+impl TuneGoal {
+    pub(super) fn of(goal: &Goal) -> Self {
+        Self {
+            name: goal.name.clone(),
+            lambda: goal.aim.cost.latency_weight_milli as f64 / 1e3,
+            max_poll_cpu_percent: goal.aim.max_poll_cpu_percent,
+        }
     }
 }
 
@@ -502,7 +484,7 @@ pub(super) fn goal_advice<S>(
     let setting = values(&stands.knobs);
     let named = say::played(&setting, poll_cpu_percent);
     GoalAdvice {
-        goal: goal(&advice.goal),
+        goal: TuneGoal::of(&advice.goal),
         verdict: advice.verdict,
         changes,
         advice: match choice {
@@ -526,19 +508,25 @@ fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<SettingPoint
         .collect();
     let judged = stable.iter().map(|finalist| finalist.judged());
     let points: Vec<pareto::Point> = judged.map(|sums| (sums.poll_ns, sums.latency_ns)).collect();
-    let front = pareto::front(&points).into_iter();
-    front
-        .map(|index| point(candidates, stable[index], reach))
-        .collect()
+    let values = |knobs: &Knobs| settings(knobs, reach);
+    let point = |at: usize| SettingPoint::new(&candidates.inputs, stable[at], cost, values);
+    pareto::front(&points).into_iter().map(point).collect()
 }
 
-pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) -> SettingPoint {
-    let judged = finalist.judged();
-    SettingPoint {
-        setting: settings(&finalist.knobs, reach),
-        poll_cpu_percent: candidates.inputs.judged_wall.poll_cpu_percent(&judged),
-        latency_mean_ns: judged.latency_mean_ns(),
-        cost_ns_per_halt: judged.cost_per_halt_ns(&candidates.advice.goal.aim.cost),
+impl SettingPoint {
+    pub(super) fn new<S>(
+        inputs: &Inputs,
+        finalist: &Finalist<S>,
+        cost: &Cost,
+        values: impl Fn(&S) -> Values,
+    ) -> Self {
+        let judged = finalist.judged();
+        Self {
+            setting: values(&finalist.knobs),
+            poll_cpu_percent: inputs.judged_wall.poll_cpu_percent(&judged),
+            latency_mean_ns: judged.latency_mean_ns(),
+            cost_ns_per_halt: judged.cost_per_halt_ns(cost),
+        }
     }
 }
 
@@ -608,7 +596,6 @@ fn ceilings(
 fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasis {
     let inputs = &candidates.inputs;
     let terms = &inputs.terms;
-    let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
     let others =
         (inputs.seats.iter()).filter(|seated| seated.ceiling_ns != terms.in_force.halt_poll_ns);
     let choice = candidates
@@ -616,40 +603,33 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
         .iter()
         .find(|(row, _)| *row == SettingRow::Choice);
     let of_choice = choice.map_or_else(Doubts::default, |(_, played)| played.outcome.doubts);
-    let doubts = candidates
-        .rows
-        .first()
-        .map(|(_, played)| played.outcome.doubts);
+    let in_force = candidates.rows.first();
     let own = inputs
         .seats
         .iter()
         .filter(|seated| seated.own_ceiling_ns.is_some());
+    let model = Model::new(
+        info,
+        [terms.version.to_string(), terms.arch.to_string()],
+        candidates.knobs_assumed.clone(),
+        &candidates.known,
+    );
+    let search = SearchBasis::of_search(info, model, inputs, &candidates.of.in_force, partial);
     TuneBasis {
-        model: Model::new(
-            info,
-            [terms.version.to_string(), terms.arch.to_string()],
-            candidates.knobs_assumed.clone(),
-            &candidates.known,
-        ),
+        search: SearchBasis {
+            doubts: in_force.map_or_else(Doubts::default, |(_, played)| played.outcome.doubts),
+            ..search
+        },
         switch_cpu_ends_ns: candidates.known.switch_cpu_ends_ns,
-        halts: inputs.halts(),
-        judged_halts: candidates.of.in_force.judged().halts,
-        judged_ns: inputs.judged_wall.span_ns,
-        blocks_recorded: recorded.sum(),
-        blocks_replayed: Sums::total(&candidates.of.in_force.parts).blocks,
-        doubts: doubts.unwrap_or_default(),
         latency_guessed: of_choice.latency_guessed,
         latency_thin: of_choice.latency_thin,
         latency_calibrated: of_choice.latency_calibrated,
         idle_cpu_percent: candidates.idle_cpu_percent,
-        skipped: inputs.skipped,
         out_of_order: inputs.out_of_order,
         vetoed_vcpus: candidates.vetoed_vcpus,
         own_ceiling_vcpus: own.count() as u64,
         other_ceiling_vcpus: others.count() as u64,
         ceiling_is_snapshot: say::is_snapshot(terms.rule()),
-        lost: total(info.lost.values()),
-        partial,
     }
 }
 

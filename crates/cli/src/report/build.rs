@@ -21,14 +21,14 @@ use super::view::{
 };
 use crate::reading::recording::Recording;
 
-use crate::recommend::Recommendation;
+use crate::recommend::recommendation::Summary;
 use crate::usage::CpuFigures;
 
 /// Makes the report of a recording, about all VMs or only those that `wanted` picks.
 pub(crate) fn report(
     recording: &Recording,
     wanted: impl Fn(&Vm) -> bool,
-    recommendation: Recommendation,
+    recommendation: Summary,
 ) -> Report {
     let ledger = &recording.ledger;
     let span_ns = recording.interval().length_ns();

@@ -12,7 +12,7 @@ use haltwise_core::recording::{Missing, Mode, Overhead, Rung, Side};
 use haltwise_document::figures;
 
 use crate::figures::{MISSING, PARTS, SPREAD, WAKES, Wakes, by_source};
-use crate::recommend::Recommendation;
+use crate::recommend::recommendation::Summary;
 use crate::usage::CpuFigures;
 
 pub(crate) const ABOUT: &[&str] = &[
@@ -37,14 +37,9 @@ figures! {
         pub(crate) recording: ReportedRecording = Record(ReportedRecording::FIGURES),
         /// The host, and the account of all halts.
         pub(crate) host: ReportedHost = Record(ReportedHost::FIGURES),
-        /// Recommendation of [`tune`](tune-json.md) for KVM's parameters by the goal balanced: `goal` (`name`,
-        /// `lambda`, `max_poll_cpu_percent`), `verdict`, `changes`, `follows`, `reason`, `in_force` and
-        /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
-        /// with `value`, `low` and `high`; `figures`: `setting`, `poll_cpu_percent`, `latency_mean_ns` and
-        /// `cost_ns_per_halt` of what is in force and of that setting. Where there is none: `why_not` alone. For a guest
-        /// that recorded itself, also `side`, `place`, `notes` and `host` of [its own](tune-guest-json.md), and
-        /// `follows` and `figures` are `null`.
-        pub(crate) recommendation: Recommendation = Object,
+        /// Recommendation of [`tune`](tune-json.md) by the goal balanced: its fields from `side` to `commands`, as
+        /// there, and without a search for ceilings of VMs. Where there is none: `why_not` alone.
+        pub(crate) recommendation: Summary = Object,
         /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
         pub(crate) vms: Vec<ReportedVm> = List(ReportedVm::FIGURES),
         /// The account of halts that could not be given to a VM; `null` if there are none.

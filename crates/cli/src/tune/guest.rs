@@ -6,15 +6,15 @@ use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Table, Unit};
 
 use crate::exit::{Exit, Outcome};
-use crate::number::{count, nanos, percent, share};
+use crate::number::{count, nanos, share};
 use crate::page::{Page, harmless};
 use crate::prices::price::GivenPrice;
-use crate::prices::words;
 use crate::reading::opened::Opened;
+use crate::recommend::basis::Line;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::guest::Place;
 use crate::recommend::guest::joined::{self, Beside, JoinFigures};
-use crate::recommend::guest::say::{CPU_PM, what};
+use crate::recommend::guest::say::CPU_PM;
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
 use crate::recommend::{recommend_in_guest, say};
 use crate::shown::Shown;
@@ -39,7 +39,7 @@ pub(crate) fn run(
         let plan = plan.map(|path| path.display().to_string());
         render(&view, plan.as_deref(), shown.rows(), style)
     })?;
-    Ok(Exit::of_partial(view.basis.partial || view.basis.lost > 0))
+    Ok(Exit::of_partial(view.basis.search.is_partial()))
 }
 
 fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) -> String {
@@ -48,7 +48,10 @@ fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) 
     page.gap();
     text::table(&mut page, &rows(view, top));
     page.heading("For each goal, in the guest");
-    text::table(&mut page, &goals_table(&view.goals, &view.goal));
+    text::table(
+        &mut page,
+        &goals_table(&view.goals, &view.recommendation.goal),
+    );
     rejected(&mut page, &view.rejected);
     commands(&mut page, view, plan);
     page.heading("Basis of these figures");
@@ -59,13 +62,12 @@ fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) 
 }
 
 fn head(page: &mut Page, view: &GuestTuneResult) {
-    page.heading(&format!("Goal {}, in the guest", say::goal(&view.goal)));
-    let to = view.recommended.as_ref();
-    let what = what(view.place, &view.in_force, to, &view.host);
-    page.advice("  ", &format!("{what}."), 2);
+    let of = &view.recommendation;
+    page.heading(&format!("Goal {}, in the guest", say::goal(&of.goal)));
+    page.advice("  ", &format!("{}.", of.what()), 2);
     page.gap();
-    page.wrapped("  ", &view.reason, 2);
-    for text in &view.notes {
+    page.wrapped("  ", &of.reason, 2);
+    for text in &of.notes {
         page.gap();
         page.warning("  ! ", text, 4);
     }
@@ -73,7 +75,7 @@ fn head(page: &mut Page, view: &GuestTuneResult) {
 
 /// Settings compared on the second half of the recording.
 pub(crate) fn rows(view: &GuestTuneResult, top: usize) -> Table {
-    let is_set = view.place == Place::Guest;
+    let is_set = view.recommendation.place == Some(Place::Guest);
     let name = |row: &GuestFigures| row.row.name(is_set);
     Rows::new("Settings", &view.rows, top)
         .with("second half", Unit::Word, |row| name(row).to_owned())
@@ -95,7 +97,7 @@ fn command(page: &mut Page, text: &str) {
 }
 
 fn commands(page: &mut Page, view: &GuestTuneResult, plan: Option<&str>) {
-    if view.place == Place::CpuPm {
+    if view.recommendation.place == Some(Place::CpuPm) {
         page.heading("To apply it, in the VM's definition");
         for line in CPU_PM {
             page.line(&format!("  {line}"));
@@ -110,7 +112,7 @@ fn commands(page: &mut Page, view: &GuestTuneResult, plan: Option<&str>) {
         command(page, &format!("{on_host}  # on the host"));
         return;
     }
-    if view.commands.is_empty() {
+    if view.recommendation.commands.is_empty() {
         return;
     }
     page.heading("To apply it, in the guest");
@@ -119,7 +121,7 @@ fn commands(page: &mut Page, view: &GuestTuneResult, plan: Option<&str>) {
         None => command(page, view.apply.as_deref().unwrap_or_default()),
     }
     page.line("  or, without undo:");
-    for command in &view.commands {
+    for command in &view.recommendation.commands {
         page.line(&format!("  {command}"));
     }
     if !view.command_line.is_empty() {
@@ -130,60 +132,26 @@ fn commands(page: &mut Page, view: &GuestTuneResult, plan: Option<&str>) {
     }
 }
 
-fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
+fn rests(view: &GuestTuneResult) -> Vec<Line> {
     let basis = &view.basis;
-    let model = &basis.model;
-    let cost = words::cost(
-        model.switch_cpu_ns,
-        model.switch_cpu_source,
-        view.goal.lambda,
+    let cost = basis.search.cost(view.recommendation.goal.lambda);
+    let mut said = vec![("cost", cost), ("HLT exits", basis.price.words())];
+    said.extend(basis.search.evaluated(basis.looked_at, "enter HLT"));
+    let algorithm = format!(
+        "governor haltpoll of Linux {}; the host as KVM of the same version",
+        basis.search.model.kernel
     );
-    let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
-    let mut said = vec![
-        ("cost", cost),
-        ("HLT exits", basis.price.words()),
-        (
-            "halts",
-            words::evaluated(
-                basis.halts,
-                basis.judged_halts,
-                basis.judged_ns,
-                basis.looked_at,
-            ),
-        ),
-        (
-            "replay",
-            format!(
-                "with the current setting {} of the halts enter HLT in the replay, {} in the recording",
-                of(basis.blocks_replayed),
-                of(basis.blocks_recorded),
-            ),
-        ),
-        ("arrivals", words::ARRIVALS.to_owned()),
-        (
-            "algorithm",
-            format!(
-                "governor haltpoll of Linux {}; the host as KVM of the same version",
-                model.kernel
-            ),
-        ),
-    ];
+    said.push(("algorithm", algorithm));
     said.extend(view.join.iter().flat_map(of_join));
     said.extend(basis.stolen_of_wanted.map(|stolen| {
         let text = "of the time in which the guest wanted its CPUs, polling included";
         ("steal", format!("{} {text}", share(stolen)))
     }));
-    if basis.skipped > 0 {
-        let text = format!("{} left out by stretches of time", count(basis.skipped));
-        said.push(("skipped", text));
-    }
-    if basis.partial {
-        said.push(("partial", words::PARTIAL.to_owned()));
-    }
+    said.extend(basis.search.missing());
     said
 }
 
-fn of_join(join: &JoinFigures) -> [(&'static str, String); 2] {
+fn of_join(join: &JoinFigures) -> [Line; 2] {
     let host = &join.host;
     let cpus = join.cpus.iter();
     let cpus: Vec<String> = cpus

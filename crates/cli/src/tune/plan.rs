@@ -6,13 +6,12 @@ use haltwise_core::stats::Interval as Confidence;
 use haltwise_core::tune::advice::Comparison;
 
 use crate::number::nanos_f64;
-use crate::plan::{
-    Basis, Effect, Expected, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool, TuneGoal,
-};
+use crate::plan::{Basis, Effect, Expected, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool};
 use crate::recommend::candidates::SettingRow;
+use crate::recommend::guest::Place;
 use crate::recommend::guest::view::GuestTuneResult;
-use crate::recommend::guest::{GuestRow, Place, say};
-use crate::recommend::view::{TuneResult, VmCeiling, VmCeilings};
+use crate::recommend::recommendation::Recommendation;
+use crate::recommend::view::{SettingPoint, TuneResult, VmCeiling, VmCeilings};
 
 pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
     let scope = match view.ceilings() {
@@ -20,7 +19,6 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
         None => Scope::Host,
     };
     Plan {
-        before: view.in_force,
         settings: view.for_host().unwrap_or_default(),
         ceilings: (view.ceilings().into_iter())
             .flat_map(|own| &own.vms)
@@ -32,33 +30,31 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
         },
         reason: match view.ceilings() {
             Some(own) => reason(own),
-            None => view.reason.clone(),
+            None => view.recommendation.reason.clone(),
         },
-        ..empty(info, scope, &view.goal, view.basis.halts)
+        ..empty(info, scope, &view.recommendation, view.basis.search.halts)
     }
 }
 
 /// The plan that a recommendation for a guest comes to: parameters of its governor. Where its host should poll instead,
 /// or nothing should change, it sets nothing and says why.
 pub(crate) fn of_guest(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
-    let recommended = view.recommended.as_ref();
+    let of = &view.recommendation;
+    let against = view.against_in_force.as_ref().filter(|_| of.changes);
     Plan {
-        before: view.in_force,
-        settings: view.recommended.unwrap_or_default(),
-        expected: recommended.and_then(|_| expected_in_guest(view)),
-        reason: match view.place {
-            Place::Host | Place::CpuPm => {
-                let what = say::what(view.place, &view.in_force, recommended, &view.host);
-                format!("{what}. {}", view.reason)
-            }
-            Place::Guest | Place::Nowhere => view.reason.clone(),
+        settings: of.recommended.unwrap_or_default(),
+        expected: against
+            .and_then(|against| expected_of(view.basis.search.judged_halts, against, of)),
+        reason: match of.place {
+            Some(Place::Host | Place::CpuPm) => format!("{}. {}", of.what(), of.reason),
+            _ => of.reason.clone(),
         },
-        ..empty(info, Scope::Guest, &view.goal, view.basis.halts)
+        ..empty(info, Scope::Guest, of, view.basis.search.halts)
     }
 }
 
 /// A plan for this capture that changes nothing.
-fn empty(info: &CaptureInfo, scope: Scope, goal: &TuneGoal, halts: u64) -> Plan {
+fn empty(info: &CaptureInfo, scope: Scope, of: &Recommendation, halts: u64) -> Plan {
     let ended = info.ended.as_ref();
     Plan {
         schema: SCHEMA.to_owned(),
@@ -75,9 +71,9 @@ fn empty(info: &CaptureInfo, scope: Scope, goal: &TuneGoal, halts: u64) -> Plan 
             ended_unix_ns: ended.and_then(|ended| info.clock.unix_ns(ended.time_ns)),
             halts,
         },
-        goal: goal.clone(),
+        goal: of.goal.clone(),
         scope,
-        before: Values::default(),
+        before: of.in_force,
         settings: Values::default(),
         ceilings: Vec::new(),
         expected: None,
@@ -106,8 +102,8 @@ fn reason(own: &VmCeilings) -> String {
 fn expected_of_ceilings(view: &TuneResult, own: &VmCeilings) -> Option<Expected> {
     let before = view.played.as_ref()?.figures(SettingRow::InForce)?;
     let costs = &own.costs;
-    Some(expected_of(
-        view.basis.judged_halts,
+    Some(effects(
+        view.basis.search.judged_halts,
         &own.against_in_force,
         [
             costs.current_ns,
@@ -119,39 +115,31 @@ fn expected_of_ceilings(view: &TuneResult, own: &VmCeilings) -> Option<Expected>
 }
 
 fn expected(view: &TuneResult) -> Option<Expected> {
-    let played = match (&view.played, &view.counted) {
-        (Some(played), _) => played,
-        (None, Some(counted)) => return counted.expected(),
-        (None, None) => return None,
-    };
-    let of = |row| {
-        let of = played.figures(row)?;
-        Some([of.cost_ns_per_halt, of.poll_cpu_percent, of.latency_mean_ns])
-    };
-    Some(expected_of(
-        view.basis.judged_halts,
-        played.against_in_force.as_ref()?,
-        of(SettingRow::InForce)?,
-        of(SettingRow::Choice)?,
-    ))
+    match (&view.played, &view.counted) {
+        (Some(played), _) => {
+            let against = played.against_in_force.as_ref()?;
+            expected_of(
+                view.basis.search.judged_halts,
+                against,
+                &view.recommendation,
+            )
+        }
+        (None, counted) => counted.as_ref()?.expected(),
+    }
 }
 
-fn expected_in_guest(view: &GuestTuneResult) -> Option<Expected> {
-    let of = |wanted| {
-        let of = view.rows.iter().find(|of| of.row == wanted)?;
-        Some([of.cost_ns_per_halt, of.poll_cpu_percent, of.latency_mean_ns])
+fn expected_of(halts: u64, against: &Comparison, of: &Recommendation) -> Option<Expected> {
+    let [in_force, choice] = &of.figures[..] else {
+        return None;
     };
-    Some(expected_of(
-        view.basis.judged_halts,
-        view.against_in_force.as_ref()?,
-        of(GuestRow::InForce)?,
-        of(GuestRow::Choice)?,
-    ))
+    let figures =
+        |of: &SettingPoint| [of.cost_ns_per_halt, of.poll_cpu_percent, of.latency_mean_ns];
+    Some(effects(halts, against, figures(in_force), figures(choice)))
 }
 
 /// Expected effects for this many halts: cost of a halt, polling and latency before and after. An end of an interval is
 /// the difference itself where nothing bounds it.
-fn expected_of(halts: u64, against: &Comparison, before: [f64; 3], after: [f64; 3]) -> Expected {
+fn effects(halts: u64, against: &Comparison, before: [f64; 3], after: [f64; 3]) -> Expected {
     let effect = |nth: usize, interval: &Confidence| {
         let end = |end: f64| if end.is_finite() { end } else { interval.value };
         Effect {

@@ -1,6 +1,5 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
-use haltwise_core::parameter::Parameter;
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Table, Unit};
 
@@ -12,7 +11,6 @@ use crate::recommend::view::{
     GoalAdvice, HaltFigures, PlayedSettings, RejectedSetting, SettingLine, TuneResult,
 };
 use crate::recommend::{compare, counted, say};
-use crate::words::plural;
 
 /// Lays a recommendation out, with so many lines of the table of settings. `plan` is the file that was written.
 pub(crate) fn render(
@@ -44,41 +42,18 @@ pub(crate) fn render(
 }
 
 fn head(page: &mut Page, view: &TuneResult) {
-    page.heading(&format!("Goal {}", say::goal(&view.goal)));
-    let what = match &view.recommended {
-        _ if view.ceilings().is_some() => with_ceilings(view),
-        Some(setting) if view.has_no_plan() => format!(
-            "Let the VMMs set KVM_CAP_HALT_POLL to {}: halt_poll_ns applies to no VM.",
-            setting.get(Parameter::HaltPollNs).unwrap_or(0)
-        ),
-        Some(setting) => format!("Set {}.", say::parameters(&setting.beyond(&view.in_force))),
-        None => "Keep the current setting.".to_owned(),
-    };
-    page.advice("  ", &what, 2);
+    page.heading(&format!("Goal {}", say::goal(&view.recommendation.goal)));
+    page.advice("  ", &format!("{}.", view.what()), 2);
     page.gap();
-    page.wrapped("  ", &view.reason, 2);
+    page.wrapped("  ", &view.recommendation.reason, 2);
     if let Some(text) = compare::vm_goals(view) {
         page.gap();
         page.wrapped("  ", &text, 2);
     }
-    for text in &view.notes {
+    for text in &view.recommendation.notes {
         page.gap();
         page.warning("  ! ", text, 4);
     }
-}
-
-/// Settings of the plan, where it has ceilings of VMs.
-fn with_ceilings(view: &TuneResult) -> String {
-    let own = view.ceilings().into_iter().flat_map(|own| &own.vms);
-    let vms = plural(own.filter(|vm| vm.name.is_some()).count() as u64, "VM");
-    let host = view.for_host().unwrap_or_default().beyond(&view.in_force);
-    if host.is_empty() {
-        return format!("Set the ceilings of {vms}, below; keep the host's parameters.");
-    }
-    format!(
-        "Set {}, and the ceilings of {vms}, below.",
-        say::parameters(&host)
-    )
 }
 
 pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
@@ -87,7 +62,7 @@ pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
         let setting = match row.row {
             SettingRow::InForce => "current",
             SettingRow::Default => "default",
-            SettingRow::Choice if view.changes => "recommended",
+            SettingRow::Choice if view.recommendation.changes => "recommended",
             SettingRow::Choice => "best found",
             SettingRow::Off if row.figures.poll_cpu_percent > 0.0 => "halt_poll_ns=0",
             SettingRow::Off => "off",
@@ -130,7 +105,7 @@ fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     } else {
         "For each goal of the other VMs"
     });
-    text::table(page, &goals_table(&played.goals, &view.goal));
+    text::table(page, &goals_table(&played.goals, &view.recommendation.goal));
 }
 
 /// The best setting for each goal; the requested goal is starred.
@@ -187,7 +162,8 @@ fn ceilings(page: &mut Page, played: &PlayedSettings, top: usize) {
 
 fn commands(page: &mut Page, view: &TuneResult, plan: Option<&str>) {
     let is_by_hand = view.ceilings().is_none();
-    if view.commands.is_empty() && is_by_hand {
+    let by_hand = &view.recommendation.commands;
+    if by_hand.is_empty() && is_by_hand {
         return;
     }
     page.heading("To apply it");
@@ -197,7 +173,7 @@ fn commands(page: &mut Page, view: &TuneResult, plan: Option<&str>) {
     }
     if is_by_hand {
         page.line("  or, without undo:");
-        for command in &view.commands {
+        for command in by_hand {
             page.line(&format!("  {command}"));
         }
     }

@@ -24,9 +24,10 @@ use crate::page::harmless;
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
 use crate::reading::select;
+use crate::recommend::Looking;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Weight;
-use crate::recommend::{Looking, Recommendation};
+use crate::recommend::recommendation::Summary;
 use crate::report::build;
 use crate::report::text::{self, Options};
 use crate::shown::Shown;
@@ -229,7 +230,7 @@ fn halts(arguments: &Arguments) -> Outcome {
     };
     let (recording, ends) = load::load(&opened, over_time, &mut looking.sinks())?;
     looking.go_on(&opened, &ends);
-    let summary = Recommendation::of(&looking.recommend(&opened, &request));
+    let summary = Summary::of(&looking.recommend(&opened, &request));
     let wanted = |vm: &Vm| wanted.contains(&vm.index);
     let mut report = build::report(&recording, wanted, summary);
     if !shown.is_json() {

@@ -212,5 +212,5 @@ fn recommended(arguments: &Arguments, opened: &Opened) -> Outcome {
                  otherwise the VMM has to (KVM_CAP_HALT_POLL)",
             ));
     }
-    Ok(Exit::of_partial(view.basis.partial || view.basis.lost > 0))
+    Ok(Exit::of_partial(view.basis.search.is_partial()))
 }

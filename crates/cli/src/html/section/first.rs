@@ -18,9 +18,9 @@ pub(super) fn first(content: &Content) -> Element {
     };
     let mut document = page::document(&content.answer);
     match &content.tuned {
-        Tuned::Host(Ok(made)) => besides(&mut document, &made.view),
-        Tuned::Guest(Ok(view)) => in_guest(&mut document, view),
-        Tuned::Host(Err(_)) | Tuned::Guest(Err(_)) => {}
+        Ok(Tuned::Host(made)) => besides(&mut document, &made.view),
+        Ok(Tuned::Guest(view)) => in_guest(&mut document, view),
+        Err(_) => {}
     }
     el("section")
         .attr("id", "found")
@@ -31,14 +31,15 @@ pub(super) fn first(content: &Content) -> Element {
 
 /// Notes of `tune`, the commands without haltwise, and the comparisons that `tune` prints.
 fn besides(document: &mut Document, advice: &TuneResult) {
-    let notes = advice.notes.iter().cloned();
+    let of = &advice.recommendation;
+    let notes = of.notes.iter().cloned();
     let snapshot = compare::snapshot(advice).map(str::to_owned);
     notes.chain(snapshot).for_each(|note| document.note(note));
-    let recommended = advice.recommended.unwrap_or(advice.in_force);
-    if !recommended.beyond(&advice.in_force).is_empty() {
+    let recommended = of.recommended.unwrap_or(of.in_force);
+    if !recommended.beyond(&of.in_force).is_empty() {
         let mut by_hand = Document::new();
-        let back = say::commands(&advice.in_force.beyond(&recommended));
-        for (what, commands) in [("set", &advice.commands), ("restore", &back)] {
+        let back = say::commands(&of.in_force.beyond(&recommended));
+        for (what, commands) in [("set", &of.commands), ("restore", &back)] {
             for command in commands {
                 by_hand.command(what, command);
             }
@@ -77,9 +78,7 @@ fn in_guest(document: &mut Document, tuned: &GuestTuneResult) {
         }
         (None, None) => {}
     }
-    tuned
-        .notes
-        .iter()
-        .for_each(|note| document.note(note.clone()));
+    let notes = tuned.recommendation.notes.iter();
+    notes.for_each(|note| document.note(note.clone()));
     document.table(rows(tuned, usize::MAX));
 }

@@ -10,9 +10,10 @@ use crate::html::chart::front::{Place, front};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::recommend::candidates::SettingRow;
+use crate::recommend::recommendation::why_not;
 use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult};
 use crate::recommend::whatif::WhatIf;
-use crate::recommend::{Tuned, say, why_not};
+use crate::recommend::{Tuned, say};
 use crate::tune::text::{lines, settings_table};
 
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
@@ -68,7 +69,7 @@ fn played(content: &Content) -> Option<(&TuneResult, &PlayedSettings, &WhatIf)> 
 /// Name of the best setting found: "recommended" only if the advice is to change the setting.
 pub(super) fn choice_name(content: &Content) -> &'static str {
     match content.advice() {
-        Some(advice) if advice.changes => "recommended",
+        Some(advice) if advice.recommendation.changes => "recommended",
         _ => "best setting found",
     }
 }
@@ -115,14 +116,12 @@ fn rejected(content: &Content) -> Option<Element> {
 /// A capture of counts, or one that cannot be replayed.
 fn without_halts(content: &Content) -> Option<Markup> {
     let text = match &content.tuned {
-        Tuned::Host(Ok(made)) if made.view.counted.is_some() => {
+        Ok(Tuned::Host(made)) if made.view.counted.is_some() => {
             "This capture contains histograms, not single halts (`record --mode` counts or stats): \
              nothing can be replayed here. The recommendation above rests on bounds."
                 .to_owned()
         }
-        Tuned::Host(Err(failure)) | Tuned::Guest(Err(failure))
-            if content.report.host.account.halts > 0 =>
-        {
+        Err(failure) if content.report.host.account.halts > 0 => {
             format!("Replay is not possible: {}.", short(&why_not(failure)))
         }
         _ => return None,

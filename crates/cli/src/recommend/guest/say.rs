@@ -25,21 +25,6 @@ pub(crate) const CPU_PM: [&str; 2] = [
 /// other two by 0.3 (`docs/guest.md`).
 const MOST_OFF: f64 = 0.1;
 
-pub(crate) fn what(place: Place, in_force: &Values, to: Option<&Values>, host: &Values) -> String {
-    let set = to.map(|to| parameters(&to.beyond(in_force)));
-    match (place, set) {
-        (Place::Guest, Some(set)) => format!("Set {set} in the guest"),
-        (Place::Host, _) => format!(
-            "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest",
-            parameters(host)
-        ),
-        (Place::CpuPm, _) => {
-            "Give the VM CPUs of its own, and HLT and MWAIT without exits (cpu-pm)".to_owned()
-        }
-        _ => "Keep the current setting".to_owned(),
-    }
-}
-
 /// How to have the host poll instead: the driver haltpoll keeps it from that as long as it is loaded.
 pub(crate) fn host_commands(of: &GuestCandidates, host: &Values) -> Vec<String> {
     if of.place() != Place::Host {

@@ -5,21 +5,19 @@ use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::Values;
 use haltwise_core::replay::Doubts;
 use haltwise_core::replay::Sums;
-use haltwise_core::stats::total;
-use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::figures::Played;
 use haltwise_document::figures;
 
 use super::joined::JoinFigures;
 use super::{GuestCandidates, GuestRow, Place, say};
-use crate::figures::DOUBTS;
-use crate::plan::TuneGoal;
 use crate::prices::model::Model;
 use crate::prices::price::Price;
+use crate::recommend::basis::SearchBasis;
+use crate::recommend::recommendation::Recommendation;
 use crate::recommend::say as host_say;
 use crate::recommend::view::{
-    COMPARISON, GoalAdvice, RejectedSetting, goal, goal_advice, rejected, settings,
+    COMPARISON, GoalAdvice, RejectedSetting, goal_advice, rejected, settings,
 };
 
 const SCHEMA: u32 = 2;
@@ -41,32 +39,12 @@ figures! {
     pub(crate) struct GuestTuneResult {
         /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
-        /// `guest`.
-        pub(crate) side: &'static str = Word,
         /// Basis of the result.
         pub(crate) basis: GuestBasis = Record(GuestBasis::FIGURES),
         /// How it was matched with its host's capture, and what that says; `null` without `--host`.
         pub(crate) join: Option<JoinFigures> = Record(JoinFigures::FIGURES),
-        /// Goal that was asked for.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
-        /// Where to change something: `guest` (its parameters), `host` (no polling in the guest, and the setting
-        /// `host` in its host), `cpu-pm` (the VM's definition: HLT and MWAIT without exits) or `nowhere`.
-        pub(crate) place: Place = Word,
-        /// Verdict on a change of the guest's setting, in a word.
-        pub(crate) verdict: Verdict = Word,
-        /// Whether a setting is to be written in the guest.
-        pub(crate) changes: bool = Flag,
-        /// Why, in a sentence or two.
-        pub(crate) reason: String = Word,
-        /// Facts that must be known beside it, each a sentence or two.
-        pub(crate) notes: Vec<String> = Words,
-        /// The setting in force when recorded.
-        pub(crate) in_force: Values = Object,
-        /// The setting to write in the guest; `null` to leave it, or if `place` is not `guest`.
-        pub(crate) recommended: Option<Values> = Object,
-        /// The best setting of KVM in the host for the same halts, if the guest does not poll; it is recommended if
-        /// `place` is `host`.
-        pub(crate) host: Values = Object,
+        #[serde(flatten)]
+        pub(crate) recommendation: Recommendation = Flat(Recommendation::FIGURES),
         /// How to have the host poll, if `place` is `host`: what is run in the guest, then on the host.
         pub(crate) host_commands: Vec<String> = Words,
         /// The best setting in the guest less what is in force.
@@ -84,42 +62,22 @@ figures! {
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
         /// How to set what differs from `in_force`, in the guest; `null` where nothing does.
         pub(crate) apply: Option<String> = Word,
-        /// How to write it by hand.
-        pub(crate) commands: Vec<String> = Words,
         /// The same on the guest's kernel command line.
         pub(crate) command_line: Vec<String> = Words,
     }
 
     pub(crate) struct GuestBasis {
         #[serde(flatten)]
-        pub(crate) model: Model = Flat(Model::FIGURES),
+        pub(crate) search: SearchBasis = Flat(SearchBasis::FIGURES),
         #[serde(flatten)]
         pub(crate) price: Price = Flat(Price::FIGURES),
         /// The guest's cpuidle governor; what is not haltpoll counts as no polling.
         pub(crate) governor: Option<String> = Name,
         /// How many settings were evaluated.
         pub(crate) looked_at: usize = Count,
-        /// Idle periods that were evaluated.
-        pub(crate) halts: u64 = Count,
-        /// Those of them of the validation half.
-        pub(crate) judged_halts: u64 = Count,
-        /// Time of the validation half.
-        pub(crate) judged_ns: u64 = Nanos,
-        /// Periods that entered HLT, as recorded.
-        pub(crate) blocks_recorded: u64 = Count,
-        /// The same as the replay of the guest's own setting has them: the nearer, the better.
-        pub(crate) blocks_replayed: u64 = Count,
         /// Share of the time in which the guest wanted its CPUs, polling included, that its host gave to others;
         /// `null` where that was not recorded.
         pub(crate) stolen_of_wanted: Option<f64> = Share,
-        /// Validated periods on which an assumption rests, under the setting in force.
-        pub(crate) doubts: Doubts = Record(DOUBTS),
-        /// Periods left out by stretches of time, because there were too many to play.
-        pub(crate) skipped: u64 = Count,
-        /// Events lost while recording.
-        pub(crate) lost: u64 = Count,
-        /// The capture is cut or damaged.
-        pub(crate) partial: bool = Flag,
     }
 
     /// A setting that is always shown, on the validation half.
@@ -150,29 +108,29 @@ figures! {
 
 pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestTuneResult {
     let (inputs, advice) = (&of.inputs, &of.advice);
-    let in_force = Values::from(inputs.terms.governor.in_force);
+    let values = |params: &Params| Values::from(*params);
+    let found = Recommendation::of_search("guest", inputs, &of.of.in_force, advice, values);
     let place = of.place();
     let choice = advice.choice.as_ref().filter(|_| place == Place::Guest);
     let recommended = choice.map(|choice| Values::from(choice.knobs));
     let host = settings(&of.host.choice.knobs, Reach::of(inputs.terms.rule()));
-    let values = |params: &Params| Values::from(*params);
-    let changes = recommended.map(|to| to.beyond(&in_force));
+    let changes = recommended.map(|to| to.beyond(&found.in_force));
     let changes = changes.filter(|changes| !changes.is_empty());
     GuestTuneResult {
         schema: SCHEMA,
-        side: "guest",
         basis: basis(info, of, partial),
         join: of.shared.joined.as_ref().map(JoinFigures::of),
-        goal: goal(&advice.goal),
-        place,
-        verdict: advice.verdict,
-        changes: recommended.is_some(),
-        reason: say::reason(of),
-        notes: say::notes(of),
-        in_force,
-        recommended,
+        recommendation: Recommendation {
+            changes: recommended.is_some(),
+            place: Some(place),
+            reason: say::reason(of),
+            notes: say::notes(of),
+            recommended,
+            host: Some(host),
+            commands: changes.as_ref().map_or_else(Vec::new, host_say::commands),
+            ..found
+        },
         host_commands: say::host_commands(of, &host),
-        host,
         against_in_force: advice.against_in_force,
         host_against_in_force: of.host.against_in_force,
         cpu_pm_against_best: of.cpu_pm,
@@ -184,7 +142,6 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
             .map(|(params, why)| rejected(values(params), why))
             .collect(),
         apply: changes.as_ref().map(host_say::apply),
-        commands: changes.as_ref().map_or_else(Vec::new, host_say::commands),
         command_line: recommended.map_or_else(Vec::new, |to| say::command_line(of, &to)),
     }
 }
@@ -215,28 +172,19 @@ fn host_cpu_percent(of: &GuestCandidates, sums: &Sums) -> f64 {
 }
 
 fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis {
-    let (inputs, terms) = (&of.inputs, &of.inputs.terms);
-    let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
-    let doubts = of.rows.first().map(|(_, played)| played.outcome.doubts);
+    let (inputs, arch) = (&of.inputs, of.inputs.terms.arch);
+    let kernel = [of.version.to_string(), arch.to_string()];
+    let model = Model::new(info, kernel, Vec::new(), &of.known);
+    let in_force = of.rows.first();
     GuestBasis {
-        model: Model::new(
-            info,
-            [of.version.to_string(), terms.arch.to_string()],
-            Vec::new(),
-            &of.known,
-        ),
+        search: SearchBasis {
+            blocks_replayed: of.hlts_replayed,
+            doubts: in_force.map_or_else(Doubts::default, |(_, played)| played.outcome.doubts),
+            ..SearchBasis::of_search(info, model, inputs, &of.of.in_force, partial)
+        },
         price: of.price,
         governor: of.governor_name.clone(),
         looked_at: of.looked_at,
-        halts: inputs.halts(),
-        judged_halts: of.of.in_force.judged().halts,
-        judged_ns: inputs.judged_wall.span_ns,
-        blocks_recorded: recorded.sum(),
-        blocks_replayed: of.hlts_replayed,
         stolen_of_wanted: of.shared.stolen_of_wanted,
-        doubts: doubts.unwrap_or_default(),
-        skipped: inputs.skipped,
-        lost: total(info.lost.values()),
-        partial,
     }
 }
