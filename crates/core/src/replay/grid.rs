@@ -74,7 +74,7 @@ enum Slot {
 }
 
 /// Many settings on their way through the halts of one vCPU.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Grid {
     rule: Rule,
     slots: Vec<Slot>,

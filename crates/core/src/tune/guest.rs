@@ -128,8 +128,10 @@ pub fn parts_of(inputs: &Inputs, spec: &Spec, pool: &impl Pool) -> Result<Vec<Su
         let run = figures::policy(inputs, seated, spec, &Cost::FREE)?;
         let mut player = Player::Runs(vec![run], Sums::with_exits_of);
         let taken = Taken::recorded(seated);
-        let parts = player.parts(seated, &inputs.ends(seated), &taken);
-        Ok(parts.into_iter().flatten().collect::<Vec<Sums>>())
+        let mut parts = [Vec::new()];
+        player.parts(seated, &inputs.ends(seated), &taken, &mut parts);
+        let [parts] = parts;
+        Ok(parts)
     });
     let mut sums = Vec::new();
     for piece in pieces {

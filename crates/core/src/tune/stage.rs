@@ -16,6 +16,7 @@ use crate::replay::grid::{Choice, Grid};
 use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
 use crate::replay::{Cost, Outcome, Sample, VcpuKey};
+use crate::stats::Fold;
 use crate::workload::SplitMix64;
 
 /// A setting, and from where.
@@ -200,6 +201,8 @@ fn play_piece<S: Candidate>(
     part: Part,
 ) -> Vec<Vec<Sums>> {
     let mut sums: Vec<Vec<Sums>> = vec![Vec::new(); entries.len()];
+    // A grid takes longer to make than to copy, and those of many vCPUs are alike.
+    let mut made: Option<([Option<u32>; 2], Box<Grid>)> = None;
     for seated in lot {
         let chosen: Option<(usize, Vec<&[Sample]>)> = match part {
             Part::Fit(many) => Some((many, stretches(inputs, seated, many).collect())),
@@ -217,13 +220,20 @@ fn play_piece<S: Candidate>(
             table: other.as_ref().unwrap_or(&*seated.table),
             follow: doubt.map_or(seated.follow, |doubt| doubt.follow(seated)),
         };
-        let mut player = S::player(&inputs.terms, seated, entries);
-        let costs = match chosen {
-            Some((many, stretches)) => player.stretches(seated, &stretches, many),
-            None => player.parts(seated, &inputs.ends(seated), &taken),
+        let ceilings = [seated.own_ceiling_ns, Some(seated.ceiling_ns)];
+        let mut player = match &made {
+            Some((of, grid)) if *of == ceilings => Player::Grid(grid.clone()),
+            _ => {
+                let player = S::player(&inputs.terms, seated, entries);
+                if let Player::Grid(grid) = &player {
+                    made = Some((ceilings, grid.clone()));
+                }
+                player
+            }
         };
-        for (sums, parts) in sums.iter_mut().zip(costs) {
-            Sums::add_parts(sums, &parts);
+        match chosen {
+            Some((many, stretches)) => player.stretches(seated, &stretches, many, &mut sums),
+            None => player.parts(seated, &inputs.ends(seated), &taken, &mut sums),
         }
     }
     sums
@@ -277,27 +287,31 @@ impl Player {
         }
     }
 
-    /// Plays the halts of a vCPU; gives for each setting the sums of each part. `ends` are where parts end.
+    /// Plays the halts of a vCPU; adds to each setting's sums of each part. `ends` are where parts end.
     pub(super) fn parts(
         &mut self,
         seated: &VcpuInput,
         ends: &[usize],
         taken: &Taken<'_>,
-    ) -> Vec<Vec<Sums>> {
-        let mut last = self.tallies();
-        let mut parts = vec![Vec::with_capacity(ends.len()); last.len()];
-        let mut from = 0;
-        for &end in ends {
+        sums: &mut [Vec<Sums>],
+    ) {
+        for sums in &mut *sums {
+            sums.resize(sums.len().max(ends.len()), Sums::default());
+        }
+        let (mut last, mut from) = (self.tallies(), 0);
+        for (part, &end) in ends.iter().enumerate() {
+            if end == from {
+                continue;
+            }
             self.go(&seated.samples[from..end], taken);
             from = end;
             let so_far = self.tallies();
-            for ((parts, last), so_far) in parts.iter_mut().zip(&last).zip(&so_far) {
+            for ((sums, last), so_far) in sums.iter_mut().zip(&last).zip(&so_far) {
                 let of_part = so_far.since(last).weighed(seated.weight_milli);
-                parts.push(of_part.times(seated.stands_for_milli));
+                sums[part].fold(&of_part.times(seated.stands_for_milli));
             }
             last = so_far;
         }
-        parts
     }
 
     /// Plays some stretches, each of which stands for so `many`.
@@ -306,16 +320,17 @@ impl Player {
         seated: &VcpuInput,
         stretches: &[&[Sample]],
         many: usize,
-    ) -> Vec<Vec<Sums>> {
+        sums: &mut [Vec<Sums>],
+    ) {
         let taken = Taken::recorded(seated);
         for samples in stretches {
             self.go(samples, &taken);
         }
-        let of_fit = |sums: Sums| {
-            let of_fit = sums.weighed(seated.weight_milli);
-            vec![of_fit.times(seated.stands_for_milli.saturating_mul(many as u64))]
-        };
-        self.tallies().into_iter().map(of_fit).collect()
+        for (sums, of_fit) in sums.iter_mut().zip(self.tallies()) {
+            let of_fit = of_fit.weighed(seated.weight_milli);
+            let of_fit = of_fit.times(seated.stands_for_milli.saturating_mul(many as u64));
+            Sums::add_parts(sums, &[of_fit]);
+        }
     }
 
     pub(crate) fn tallies(&self) -> Vec<Sums> {

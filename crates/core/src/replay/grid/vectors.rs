@@ -20,14 +20,14 @@ const BLOCK: usize = 256;
 /// Groups that play a block together: few enough for a first-level cache of 32 KiB.
 const TILE: usize = 8;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Member {
     lane: usize,
     /// Sums of the member beyond the lane's tally, from the time when the member had a lane of its own.
     more: Sums,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Vectors {
     rule: Rule,
     members: Vec<Member>,
@@ -37,9 +37,9 @@ pub(super) struct Vectors {
     ahead: Ahead,
     block: Vec<Prepared>,
     filled: usize,
-    /// Blocks that were played, and after how many lanes are looked at again.
-    blocks: u64,
-    look: u64,
+    /// Halts that were played, and after how many lanes are compared again.
+    played: usize,
+    look: usize,
 }
 
 impl Vectors {
@@ -61,8 +61,8 @@ impl Vectors {
             ahead: Ahead::new(longest.unwrap_or(0)),
             block: vec![Prepared::default(); BLOCK],
             filled: 0,
-            blocks: 0,
-            look: 1,
+            played: 0,
+            look: BLOCK,
         };
         vectors.join();
         vectors
@@ -98,9 +98,9 @@ impl Vectors {
         for tile in self.groups.chunks_mut(TILE) {
             kernel::run(tile, &self.block[..self.filled]);
         }
+        self.played += self.filled;
         self.filled = 0;
-        self.blocks += 1;
-        if self.blocks == self.look {
+        if self.played >= self.look {
             // Those that never meet are not to be looked at for ever.
             self.look *= 2;
             self.join();
