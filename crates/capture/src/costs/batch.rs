@@ -72,7 +72,8 @@ struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     fn key(&self, row: usize) -> Option<usize> {
-        let key = self.dictionary.key(row)?;
+        let keys = self.dictionary.keys();
+        let key = usize::try_from(keys.is_valid(row).then(|| keys.value(row))?).ok()?;
         (key < self.values.len() && self.values.is_valid(key)).then_some(key)
     }
 
@@ -142,6 +143,13 @@ impl<'a> Numbers<'a> {
             Self::I64(_) | Self::I32(_) => Ok(None),
         }
     }
+}
+
+/// The most that a VM's vCPUs can poll and halt in a capture, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    poll_ns: u64,
+    halt_ns: u64,
 }
 
 /// The setting of a row.
@@ -307,7 +315,23 @@ impl<'a> Batch<'a> {
         Ok(Some(SettingOf { kind, knobs, half }))
     }
 
-    pub fn sums(&self, row: usize) -> Result<Sums, CostsError> {
+    /// The most that sums of a VM's rows can be: the same for all rows of a run.
+    pub fn limits(&self, row: usize) -> Result<Limits, CostsError> {
+        let lasted_ns = self.must(1, row)?.saturating_sub(self.must(0, row)?);
+        // Halts of vCPUs without a number are in one row: as many poll at once as there are CPUs.
+        let vcpus = self.narrow(2, row)?.max(self.narrow(4, row)?).unwrap_or(0);
+        // Any number of vCPUs may be in the row of the halts without a VM.
+        let most = |before_ns| match self.texts[VM].key(row) {
+            Some(_) => u64::from(vcpus.max(1)).saturating_mul(lasted_ns.saturating_add(before_ns)),
+            None => u64::MAX,
+        };
+        Ok(Limits {
+            poll_ns: most(POLLED_BEFORE_NS),
+            halt_ns: most(HALTED_BEFORE_NS),
+        })
+    }
+
+    pub fn sums(&self, row: usize, limits: &Limits) -> Result<Sums, CostsError> {
         let sums = Sums {
             halts: self.must(SUMS, row)?,
             blocks: self.must(SUMS + 1, row)?,
@@ -321,21 +345,12 @@ impl<'a> Batch<'a> {
             let what = format!("{} sleeps of {} halts", sums.blocks, sums.halts);
             return Err(self.at.value("sleeps", row, what));
         }
-        let lasted_ns = self.must(1, row)?.saturating_sub(self.must(0, row)?);
-        // Halts of vCPUs without a number are in one row: as many poll at once as there are CPUs.
-        let vcpus = self.narrow(2, row)?.max(self.narrow(4, row)?).unwrap_or(0);
-        // Any number of vCPUs may be in the row of the halts without a VM.
-        let most = |before_ns| match self.texts[VM].key(row) {
-            Some(_) => u64::from(vcpus.max(1)).saturating_mul(lasted_ns.saturating_add(before_ns)),
-            None => u64::MAX,
-        };
-        let (polled, halts) = (most(POLLED_BEFORE_NS), most(POLLED_BEFORE_NS) / SHORTEST_NS);
-        let (poll, latency, halt) = (sums.poll_ns, sums.latency_ns, sums.halt_ns);
+        let halt_ns = sums.halt_ns;
         for (column, value, most) in [
-            ("poll_ns", poll, halt.min(polled)),
-            ("latency_ns", latency, halt),
-            ("halts", sums.halts, halts),
-            ("halt_ns", halt, most(HALTED_BEFORE_NS)),
+            ("poll_ns", sums.poll_ns, halt_ns.min(limits.poll_ns)),
+            ("latency_ns", sums.latency_ns, halt_ns),
+            ("halts", sums.halts, limits.poll_ns / SHORTEST_NS),
+            ("halt_ns", halt_ns, limits.halt_ns),
         ] {
             if value > most {
                 let what = format!("{value} is more than the {most} that is possible");

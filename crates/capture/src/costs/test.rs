@@ -60,6 +60,7 @@ fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
         for run in batch.runs() {
             let host = Arc::new(batch.host(run.start)?);
             let vm = Arc::new(batch.vm(run.start)?);
+            let limits = batch.limits(run.start)?;
             for row in run {
                 let Some(setting) = batch.setting(row)? else {
                     continue;
@@ -71,7 +72,7 @@ fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
                     knobs: setting.knobs,
                     half: setting.half,
                     figures: Figures {
-                        sums: batch.sums(row)?,
+                        sums: batch.sums(row, &limits)?,
                         latency: match wants {
                             Wants::All => batch.latency(row)?,
                             Wants::Sums => Figures::default().latency,

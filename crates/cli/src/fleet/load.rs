@@ -156,10 +156,11 @@ fn runs(
         let batch = Batch::of(&batch, path, first_row)?;
         for rows in batch.runs() {
             let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
+            let limits = batch.limits(rows.start)?;
             ours.clear();
             for row in rows {
                 match batch.setting(row)? {
-                    Some(setting) => ours.push((setting, batch.sums(row)?)),
+                    Some(setting) => ours.push((setting, batch.sums(row, &limits)?)),
                     None => others += 1,
                 }
             }

@@ -54,7 +54,7 @@ fn by_hand(files: &[PathBuf], kind: Kind) -> [u64; 4] {
             for row in 0..batch.len() {
                 let of = batch.setting(row).unwrap().unwrap();
                 if of.kind == kind && of.half == Half::Validate {
-                    let row = batch.sums(row).unwrap();
+                    let row = batch.sums(row, &batch.limits(row).unwrap()).unwrap();
                     let more = [row.halts, row.poll_ns, row.blocks, row.latency_ns];
                     sums.iter_mut()
                         .zip(more)
