@@ -83,6 +83,8 @@ pub struct Experiment {
     pub name: &'static str,
     pub title: &'static str,
     pub source: Source,
+    /// Times of the source that mean nothing without its wake-up latency; `None` if none does.
+    pub scaled: Option<Scaled>,
     /// The figures of a variant, in the order in which they are shown.
     pub figures: &'static [Figure],
     pub variants: fn() -> Vec<Variant>,
@@ -105,6 +107,22 @@ pub struct Experiment {
 pub struct Source {
     pub document: &'static str,
     pub reports: &'static [&'static str],
+}
+
+/// Times that are to this host's wake-up latency what they were to the source's.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaled {
+    pub wake_latency: Nanos,
+    /// Groups and variants that are named after such a time.
+    pub times: &'static [(&'static str, Nanos)],
+}
+
+impl Scaled {
+    /// What times are multiplied by, so that no wake-up here is longer for them than it was there: at least 1, rounded.
+    pub fn factor(&self, here: Option<Nanos>) -> u64 {
+        let source_ns = self.wake_latency.0;
+        here.map_or(1, |here| ((here.0 + source_ns / 2) / source_ns).max(1))
+    }
 }
 
 /// Which direction of a figure is good.
@@ -228,6 +246,8 @@ pub struct Trial<'a> {
     pub round: u32,
     pub length: Nanos,
     pub seed: u64,
+    /// [`Scaled::factor`]; 1 if nothing is scaled.
+    pub factor: u64,
     /// CPUs that may be used, in order; at least one.
     pub cpus: &'a [u32],
     /// Readable once the run shall end.
@@ -235,6 +255,11 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// A time of the source, as it is here.
+    fn here(&self, source: Nanos) -> Nanos {
+        Nanos(source.0 * self.factor)
+    }
+
     /// The CPU for vCPUs: the last.
     pub fn vcpu_cpu(&self) -> u32 {
         self.cpus.last().copied().unwrap_or(0)

@@ -93,7 +93,11 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
 
 fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
     vec![
-        format!("{}: {}", effect.effect.group, effect.effect.what),
+        format!(
+            "{}: {}",
+            found.named(&effect.effect.group),
+            effect.effect.what
+        ),
         effect.effect.reported.clone(),
         measured(found, effect),
         effect.same_direction.as_str().to_owned(),
@@ -113,6 +117,24 @@ fn integrity_row(check: &FoundIntegrity) -> Vec<String> {
     };
     let holds = check.holds.as_str().to_owned();
     vec![what, check.demanded.clone(), found, holds]
+}
+
+/// How the source's times became those here.
+fn scaled(report: &Report, found: &Found) -> Option<String> {
+    let scaled = found.scaled.as_ref()?;
+    let source = Nanos(scaled.wake_latency_ns);
+    Some(match report.host.wake_latency_ns {
+        Some(here) => format!(
+            "The source's times are multiplied by {}: its wake-up latency is {source}, this host's {}.",
+            scaled.factor,
+            Nanos(here)
+        ),
+        None => {
+            "The source's times are used as they are: this host's wake-up latency could not be \
+                 measured."
+                .to_owned()
+        }
+    })
 }
 
 fn titled((title, columns): (&str, [&str; 4]), rows: Vec<Vec<String>>) -> Table {
@@ -201,12 +223,12 @@ fn groups(found: &Found) -> Vec<Table> {
     let row = |variant: &FoundVariant| {
         let figures = variant.figures.iter();
         let cells = figures.map(|figure| figure.as_ref().map_or("-".to_owned(), estimate));
-        std::iter::once(variant.variant.name.clone())
+        std::iter::once(found.named(&variant.variant.name))
             .chain(cells)
             .collect()
     };
     let table = |group: &str| Table {
-        title: group.to_owned(),
+        title: found.named(group),
         columns: columns.clone(),
         rows: found
             .variants

@@ -35,6 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
         reports: &["disk DMA completed asynchronously instead of blocking the vCPU: +8 %"],
     },
+    scaled: None,
     figures: FIGURES,
     variants: || {
         variants! {

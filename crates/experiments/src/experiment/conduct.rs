@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
-use super::found::{Found, FoundVariant, Host, Report, SCHEMA};
+use super::found::{Found, FoundScaled, FoundVariant, Host, Report, SCHEMA};
 use super::recorder::Haltwise;
 use super::results::{Further, Results};
 use super::schedule::{orders, seed_of_round};
 use super::verdicts::{effects, integrity};
 use super::witness::Watch;
-use super::{Block, Experiment, Figure, Trial, Variant};
+use super::{Block, Experiment, Figure, Scaled, Trial, Variant};
+use haltwise_lab::calibrate::{Plan, calibrate};
 use haltwise_lab::clock;
 use haltwise_lab::outcome::VcpuOutcome;
 use haltwise_lab::program::no_kvm;
@@ -22,6 +23,9 @@ const ROUNDS: u64 = 8;
 const LOADED_PERCENT: u64 = 75;
 /// Shorter blocks would be all beginning, longer ones waste.
 const BLOCK: std::ops::RangeInclusive<u64> = 30_000_000..=1_000_000_000;
+
+/// As long as many a wait that the sources poll for.
+const CALIBRATED_GAP: Nanos = Nanos(100_000);
 
 /// Failed polls shorter than this on average were cut: no window is that short.
 const CUT_SHORT_NS: u64 = 1_000;
@@ -53,12 +57,23 @@ pub fn conduct(
 ) -> anyhow::Result<Report> {
     let start_ns = clock::now_ns();
     let cpus = clock::allowed_cpus().context("read our CPU affinity")?;
+    progress("wake-up latency", String::new());
+    let wake_latency = wake_latency(&cpus, interrupt)?;
     let mut found = Vec::new();
     for experiment in experiments {
         if clock::wait_readable(interrupt, Some(Nanos(0))).context("look for a signal")? {
             break;
         }
-        match one(experiment, options, &cpus, interrupt, &mut progress) {
+        let first = Trial {
+            variant: 0,
+            round: 0,
+            length: block_length(options.budget, (experiment.variants)().len()),
+            seed: seed_of_round(options.seed, 0),
+            factor: (experiment.scaled).map_or(1, |scaled| scaled.factor(wake_latency)),
+            cpus: &cpus,
+            interrupt: interrupt.as_fd(),
+        };
+        match one(experiment, options, first, &mut progress) {
             Ok(one) => found.push(one),
             // Others may do all the same, if there is KVM at all.
             Err(error) if experiments.len() > 1 && no_kvm(&error).is_none() => {
@@ -74,11 +89,29 @@ pub fn conduct(
         host: Host {
             kernel: kernel.release().to_string_lossy().into_owned(),
             cpus: cpus.len(),
+            wake_latency_ns: wake_latency.map(|latency| latency.0),
         },
         seed: options.seed,
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),
         experiments: found,
     })
+}
+
+/// What a wait of [`CALIBRATED_GAP`] adds between signal and guest.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time within the calibration, not below 0"
+)]
+fn wake_latency(cpus: &[u32], interrupt: &impl AsFd) -> anyhow::Result<Option<Nanos>> {
+    let [first, last] = [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
+    let plan = Plan {
+        gaps: vec![CALIBRATED_GAP],
+        ..Plan::new(false, last, first)
+    };
+    let written = calibrate(&plan, interrupt, |_, _| {}).context("measure a wake-up")?;
+    let latency = written.classes.first().and_then(|gap| gap.wake_latency_ns);
+    Ok(latency.map(|latency| Nanos(latency.median.max(0.0) as u64)))
 }
 
 /// Result of an experiment that could not be done.
@@ -100,20 +133,11 @@ struct Measured {
 fn one(
     experiment: &'static Experiment,
     options: &Options,
-    cpus: &[u32],
-    interrupt: &impl AsFd,
+    first: Trial<'_>,
     progress: &mut impl FnMut(&str, String),
 ) -> anyhow::Result<Found> {
     let start_ns = clock::now_ns();
     let variants = (experiment.variants)();
-    let first = Trial {
-        variant: 0,
-        round: 0,
-        length: block_length(options.budget, variants.len()),
-        seed: seed_of_round(options.seed, 0),
-        cpus,
-        interrupt: interrupt.as_fd(),
-    };
     let watch = Watch::start(options.haltwise.as_ref().map_err(String::as_str));
     let measured = measure(experiment, variants.len(), first, options, progress)?;
     let witness = watch.end(&measured.vcpus);
@@ -129,7 +153,15 @@ fn one(
     let conclusion = (experiment.conclude)(&results);
     let mut notes = conclusion.notes;
     notes.extend(notes_of(&measured, &variants));
+    let scaled = |scaled: Scaled| FoundScaled {
+        wake_latency_ns: scaled.wake_latency.0,
+        factor: first.factor,
+        times: (scaled.times.iter())
+            .map(|(name, source)| ((*name).to_owned(), first.here(*source).0))
+            .collect(),
+    };
     Ok(Found {
+        scaled: experiment.scaled.map(scaled),
         rounds: measured.rounds.len(),
         block_ns: first.length.0,
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),

@@ -32,6 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "list: on/off toggling is nearly as good",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants,
     effects,

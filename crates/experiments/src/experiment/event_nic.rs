@@ -35,6 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "the NIC model woken by events instead of a polling loop: scp 10 to 40 times faster",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants: || {
         cells(&LOADS, &BACKENDS, |load, (name, _, what)| {

@@ -37,6 +37,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "the page carries back the next synchronisation time",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants,
     effects,

@@ -5,6 +5,7 @@
 
 use haltwise_core::stats::Estimate;
 use haltwise_core::stats::ranks::RankInterval;
+use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::judge::SameDirection;
@@ -30,6 +31,9 @@ pub struct Host {
     pub kernel: String,
     /// CPUs that the lab may use.
     pub cpus: usize,
+    /// What a wait adds between signal and guest, median; `None` if polling could not be measured here.
+    #[serde(default)]
+    pub wake_latency_ns: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -37,6 +41,8 @@ pub struct Found {
     pub name: String,
     pub title: String,
     pub source: FoundSource,
+    #[serde(default)]
+    pub scaled: Option<FoundScaled>,
     /// Why it could not be done, where others were done all the same.
     pub failed: Option<String>,
     pub rounds: usize,
@@ -64,6 +70,16 @@ pub struct Found {
 pub struct FoundSource {
     pub document: String,
     pub reports: Vec<String>,
+}
+
+/// How times of the source were multiplied.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FoundScaled {
+    /// The source's.
+    pub wake_latency_ns: u64,
+    pub factor: u64,
+    /// Groups and variants that are named after a time of the source, and that time here.
+    pub times: Vec<(String, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +160,15 @@ impl Found {
             limits: texts(experiment.limits),
             ..Self::default()
         }
+    }
+
+    /// A group or variant, with its time here if it is named after one of the source.
+    pub fn named(&self, name: &str) -> String {
+        let mut times = self.scaled.iter().flat_map(|scaled| &scaled.times);
+        let time = times.find(|(of, _)| of == name);
+        time.map_or(name.to_owned(), |(_, ns)| {
+            format!("{name}, here {}", Nanos(*ns).to_exact())
+        })
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "commit: to a vCPU that polls, a sender may spare the IPI",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants,
     effects,

@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "KVM ends a poll when another task wants the CPU",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants: || cells(&[SHARED], &WHO[..3], variant),
     effects,

@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "PIC ports emulated in the hypervisor instead of a user process: kernel build +14 %, CPU2000 +7 %",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants: || {
         cells(&LOADS, &PLACES, |(group, work), (place, whose)| {

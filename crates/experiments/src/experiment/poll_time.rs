@@ -31,6 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "a HLT exit costs context switches",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants,
     effects,

@@ -33,6 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "no figures are reported",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants,
     effects,

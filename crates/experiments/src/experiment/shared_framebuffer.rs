@@ -25,6 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              per write",
         ],
     },
+    scaled: None,
     figures: FIGURES,
     variants: || {
         variants! {

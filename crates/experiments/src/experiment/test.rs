@@ -12,12 +12,12 @@ use haltwise_lab::outcome::VcpuOutcome;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::Expected;
 use super::conduct::block_length;
 use super::judge::{Change, SameDirection, direction};
 use super::registry::{EXPERIMENTS, find};
 use super::schedule::{orders, seed_of_round};
 use super::witness::{Witness, compare};
+use super::{Expected, Scaled};
 
 proptest! {
     #[test]
@@ -146,6 +146,18 @@ fn a_direction_needs_an_interval_on_one_side() {
             "{expected:?} {change:?}"
         );
     }
+}
+
+#[test]
+fn times_are_multiplied_by_a_whole_number_and_never_made_shorter() {
+    let scaled = Scaled {
+        wake_latency: Nanos(14_600),
+        times: &[],
+    };
+    for (here, factor) in [(8_000, 1), (21_800, 1), (22_000, 2), (47_000, 3)] {
+        assert_eq!(scaled.factor(Some(Nanos(here))), factor, "{here}");
+    }
+    assert_eq!(scaled.factor(None), 1);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{counts, failure, groups, how, legend, limits, number, verdicts, witness};
+use haltwise_core::units::Nanos;
+
+use super::{counts, failure, groups, how, legend, limits, number, scaled, verdicts, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table, registry};
 
@@ -21,8 +23,13 @@ pub fn markdown(report: &Report) -> String {
          This page is generated from a kept run, judged by the rules of this version; do not edit it.\n\n",
     );
     let run = format!(
-        "Run by {} on Linux {}, {} CPUs, seed {}.\n\n",
-        report.program, report.host.kernel, report.host.cpus, report.seed
+        "Run by {} on Linux {}, {} CPUs, seed {}. A wake-up takes {} there.\n\n",
+        report.program,
+        report.host.kernel,
+        report.host.cpus,
+        report.seed,
+        (report.host.wake_latency_ns)
+            .map_or("an unknown time".to_owned(), |ns| Nanos(ns).to_string())
     );
     text.push_str(&run);
     text.push_str(&list(&counts(report)));
@@ -40,6 +47,9 @@ fn one(report: &Report, found: &Found) -> String {
     let mut text = format!("\n## {}: {}\n\n", found.name, found.title);
     let _ = write!(text, "Source: {}. It reports:\n\n", found.source.document);
     text.push_str(&list(&found.source.reports));
+    if let Some(scaled) = scaled(report, found) {
+        let _ = write!(text, "\n{scaled}\n");
+    }
     if let Some(experiment) = registry::find(&found.name) {
         let _ = write!(text, "\nOn your host: {}.\n", experiment.on_your_host);
     }

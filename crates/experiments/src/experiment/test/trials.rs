@@ -30,6 +30,7 @@ impl Trials {
             round: 0,
             length: Nanos(60_000_000_000),
             seed: 0,
+            factor: 1,
             cpus: &[0],
             interrupt: self.interrupt.as_fd(),
         }
