@@ -1,6 +1,6 @@
-//! Rules that were proposed for the host and not taken, on the list in August and September 2015.
+//! Rules that no kernel has: proposed on the list in August and September 2015 and not taken, and one of Intel's words.
 //!
-//! None of them was ever in a kernel. They are here because their failures explain the rule that was
+//! The list's are here because their failures explain the rule that was
 //! taken: v3 polls longest where nothing ever comes, v4 always polls as long as it may. The rule of 4.3
 //! decides on the length of the halt instead.
 //!
@@ -11,7 +11,7 @@
 //! **Our reading** is all else, and each rule below says what of it: the patches themselves were not
 //! at hand.
 
-use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::kvm::{self, Arch, Knobs, Observed, Version};
 use haltwise_core::policy::{Ask, Policy, Seen, Setting, Spec};
 
 /// The first window above 0, behind the walk reported of v3.
@@ -39,6 +39,10 @@ enum Rule {
     /// Documented: that it grows then, and that the window ends at the ceiling and stays. Our reading:
     /// growth is cut to the ceiling. No halt loop tells interrupts from other wake-ups: each valid one counts.
     V4,
+    /// The rule that was taken, but its window never falls below its first step.
+    ///
+    /// Our reading of Intel's "not between 0 and 10 us"; the other is the kernel's, where it falls to 0 from there.
+    AtLeast(Knobs),
 }
 
 pub(crate) fn v3() -> Box<dyn Policy> {
@@ -47,6 +51,17 @@ pub(crate) fn v3() -> Box<dyn Policy> {
 
 pub(crate) fn v4() -> Box<dyn Policy> {
     Box::new(Proposal::new(Rule::V4, 4_000_000))
+}
+
+pub(crate) fn at_least_10us() -> Box<dyn Policy> {
+    let knobs = Knobs {
+        halt_poll_ns: 160_000,
+        grow: GROW,
+        grow_start: 10_000,
+        shrink: 2,
+    };
+    let rule = Rule::AtLeast(knobs);
+    Box::new(Proposal::new(rule, knobs.halt_poll_ns))
 }
 
 /// All or nothing, by whether the halt would have fitted under the ceiling.
@@ -85,6 +100,16 @@ impl Proposal {
             Rule::V3 => grown,
             Rule::V4 if seen.valid => grown.min(self.ceiling),
             Rule::V4 => self.window,
+            Rule::AtLeast(knobs) => {
+                let observed = Observed {
+                    halt_ns: seen.halt_ns,
+                    valid: seen.valid,
+                    allowed: true,
+                };
+                let taken = kvm::Rule::of(Version::LAST_READ, Arch::X86);
+                let step = taken.after(&knobs, self.ceiling, self.window, observed);
+                step.window.max(knobs.grow_start)
+            }
         }
     }
 }

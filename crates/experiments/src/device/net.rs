@@ -18,7 +18,6 @@ use super::virtio::{InterruptStatus, Model, Transport, feature};
 use super::{Devices, Shared};
 use haltwise_lab::event::Event;
 use haltwise_lab::memory::MMIO;
-use haltwise_lab::vm::Lines;
 
 /// Index of the queue whose buffers take what comes from the link.
 pub const RECEIVE: usize = 0;
@@ -272,39 +271,12 @@ fn to_guest(
     u32::try_from(writer.bytes_written()).ok()
 }
 
-/// Sender of the guest's frames. What comes from the link is a worker's in any case: it comes while the vCPU
-/// runs or halts.
-#[derive(Debug)]
-pub enum Sender {
-    /// The vCPU's thread, before it goes on; the driver is interrupted through these lines.
-    Exit(Arc<Lines>),
-    Worker,
-}
-
 /// The device at [`MMIO`], as the vCPU's exits see it.
 #[derive(Debug)]
 pub struct NetBoard {
     pub device: Shared<NetDevice>,
     pub interrupt: Arc<InterruptStatus>,
     pub kicks: [Arc<Event>; 2],
-    pub sender: Sender,
-}
-
-impl NetBoard {
-    /// Sends all there is; the driver tells of what is new after that.
-    fn transmit(&self, lines: &Lines) {
-        loop {
-            let mut device = self.device.lock();
-            let pass = device.transmit();
-            if pass.interrupt {
-                // A full eventfd interrupts all the same.
-                let _signalled = lines.wake.signal();
-            }
-            if pass.frames == 0 || !device.arm(TRANSMIT) {
-                break;
-            }
-        }
-    }
 }
 
 impl Devices for NetBoard {
@@ -321,14 +293,8 @@ impl Devices for NetBoard {
             return;
         }
         let notified = self.device.lock().transport.write(offset, bytes);
-        match (&self.sender, notified) {
-            (_, None) => {}
-            (Sender::Exit(lines), Some(TRANSMIT)) => self.transmit(lines),
-            (_, Some(queue)) => {
-                // A full eventfd wakes the worker all the same.
-                let _signalled = self.kicks.get(queue).map(|kick| kick.signal());
-            }
-        }
+        // A full eventfd wakes the worker all the same.
+        let _signalled = notified.and_then(|queue| Some(self.kicks.get(queue)?.signal()));
     }
 }
 

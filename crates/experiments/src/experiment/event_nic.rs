@@ -1,11 +1,11 @@
 //! `event-nic`: a network backend that looks in a loop, against one that events wake.
 //!
-//! The source had the NIC of Xen's device model woken by events instead of polling. Here a guest sends
-//! frames of 1514 bytes through a virtio network device to a peer behind a pair of sockets, which sends each back after
-//! a while; every echo is checked and answered by the next frame. The backend is a thread that looks at queues and
-//! socket again and again; one that sleeps a millisecond between two looks, for a "polling loop" may be either;
-//! one that an eventfd of the guest's notification or the socket wakes; and one so woken for what is received, while
-//! the vCPU's exit sends. At the end every buffer is held against the echo that must lie in it.
+//! The source had the NIC of Xen's device model woken by events instead of polling, and measured a copy over the
+//! network. Here a guest streams frames of 1514 bytes through a virtio network device to a peer behind a pair of
+//! sockets, which sends each back; every echo is checked and answered by the next frame. As there, backend, guest and
+//! peer share a CPU. The backend is a thread that looks at queues and socket again and again; one that sleeps some
+//! milliseconds between two looks, for a "polling loop" may be either; or one that an eventfd of the guest's
+//! notification or the socket wakes. At the end every buffer is held against the echo that must lie in it.
 
 mod peer;
 mod worker;
@@ -17,11 +17,10 @@ use haltwise_core::units::Nanos;
 
 use self::peer::Echoed;
 use self::worker::{How, Served};
-use super::rows::{cell, cells};
 use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
 use crate::device::Shared;
 use crate::device::machine::{Ended, Machine};
-use crate::device::net::{Link, NetBoard, NetDevice, RECEIVE, Sender, TRANSMIT};
+use crate::device::net::{Link, NetBoard, NetDevice, RECEIVE, TRANSMIT};
 use crate::guest::net;
 use haltwise_lab::event::Event;
 use haltwise_lab::thread_stats::ThreadUse;
@@ -38,27 +37,35 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     scaled: None,
     figures: FIGURES,
     variants: || {
-        cells(&LOADS, &BACKENDS, |load, (name, _, what)| {
-            let under_way = match load.window {
-                1 => "one frame under way".to_owned(),
-                frames => format!("{frames} frames under way"),
-            };
-            Variant::new(load.group, *name, format!("{what}; {under_way}"))
-        })
+        let variants = BACKENDS.iter();
+        let variants = variants.map(|(name, _, what)| Variant::new(GROUP, *name, *what));
+        variants.collect()
     },
-    effects: || LOADS.iter().flat_map(effects_of).collect(),
-    integrity: || LOADS.iter().map(integrity_of).collect(),
-    limits: &[],
+    effects,
+    integrity: || {
+        vec![Integrity::of(
+            "every echo is the frame that was sent",
+            "correct",
+            GROUP,
+            1.0,
+        )]
+    },
+    limits: &[
+        "the source does not say whether its loop slept, or for how long: a loop that never does, and pauses of 4 and \
+         10 ms, a tick of its time's kernels at 250 and at 100 Hz",
+        "a loop that never sleeps is behind events only where it shares its CPU, as the source's device model did; with \
+         a CPU of its own it is awake already, and may be ahead",
+    ],
     on_your_host: "the finding `vmm-threads` names threads of a VMM that poll while the guest rests",
-    differs: "the source does not say whether its loop slept, and its device model shared the machine with \
-              the guest; here each is tried, and what this guest itself needs for a packet bounds every factor",
+    differs: "guest, device model and peer do nothing but carry frames, and what this guest itself needs for a packet bounds \
+              every factor",
     run: run_one,
     conclude,
 };
 
 figures! { of: Exchanged;
     "packets", "1/s", More, "frames sent, echoed and checked", of.ended.per_second(of.ended.rounds.into());
-    "trip", "us", Less, "from a frame to its echo", f64::from(of.window) * of.each(of.ended.elapsed_us());
+    "trip", "us", Less, "from a frame to its echo", f64::from(net::MOST) * of.each(of.ended.elapsed_us());
     "cpu", "us", Less, "CPU of the vCPU thread for each packet", of.each(of.ended.cpu_us());
     "worker-cpu", "us", Less, "CPU of the backend's thread for each packet", of.each(of.worker.cpu_ns as f64 / 1e3);
     "exits", "", Less, "exits to the VMM for each packet", of.each(of.ended.exits_to_vmm() as f64);
@@ -72,67 +79,42 @@ figures! { of: Exchanged;
         f64::from(u8::from(of.correct));
 }
 
+const GROUP: &str = "a stream, one CPU";
 const POLLS: &str = "polls";
-const LOOKS: &str = "looks each ms";
+const LOOKS_4: &str = "looks every 4 ms";
+const LOOKS_10: &str = "looks every 10 ms";
 const EVENTS: &str = "events";
-const IN_EXIT: &str = "sends in the exit";
-
-/// Between two looks of a loop that sleeps. The source does not say how long its loop did, or whether it slept.
-const PAUSE: Nanos = Nanos(1_000_000);
 
 const BACKENDS: [(&str, How, &str); 4] = [
     (POLLS, How::Polls, "a thread that looks and never sleeps"),
     (
-        LOOKS,
-        How::Looks(PAUSE),
-        "a thread that sleeps 1 ms after a look at nothing",
+        LOOKS_4,
+        How::Looks(Nanos(4_000_000)),
+        "a thread that sleeps 4 ms after a look at nothing",
+    ),
+    (
+        LOOKS_10,
+        How::Looks(Nanos(10_000_000)),
+        "a thread that sleeps 10 ms after a look at nothing",
     ),
     (EVENTS, How::Events, "a thread that events wake"),
-    (
-        IN_EXIT,
-        How::Receives,
-        "the vCPU's exit sends; a thread that the socket wakes receives",
-    ),
 ];
 
-struct Traffic {
-    group: &'static str,
-    think: Nanos,
-    /// Frames under way, a power of 2.
-    window: u32,
-    /// Whether vCPU, backend and peer share one CPU.
-    one_cpu: bool,
-}
-
-const fn traffic(group: &'static str, think_us: u64, window: u32, one_cpu: bool) -> Traffic {
-    Traffic {
-        group,
-        think: Nanos(think_us * 1_000),
-        window,
-        one_cpu,
-    }
-}
-
-const LOADS: [Traffic; 4] = [
-    traffic("saturated", 0, net::MOST, false),
-    traffic("peer 50 us away", 50, 1, false),
-    traffic("peer 500 us away", 500, 1, false),
-    traffic("saturated, one CPU", 0, net::MOST, true),
-];
-
-fn effects_of(load: &Traffic) -> Vec<Effect> {
-    effects! {
-        Claim "packets, events against polling", "packets", load.group, [POLLS, EVENTS], More, "10 to 40 times (scp)";
-        Claim "packets, events against looks", "packets", load.group, [LOOKS, EVENTS], More, "10 to 40 times (scp)";
+fn effects() -> Vec<Effect> {
+    let packets = |from: &'static str| {
+        let what = format!("packets, events against a loop that {from}");
+        effects! { Claim what, "packets", GROUP, [from, EVENTS], More, "10 to 40 times (scp)"; }
+    };
+    let mut effects: Vec<Effect> = [POLLS, LOOKS_4, LOOKS_10]
+        .into_iter()
+        .flat_map(packets)
+        .collect();
+    effects.extend(effects! {
         // A thread that never sleeps uses all the CPU that it gets.
-        Construction "CPU of the backend, against polling", "worker-cpu", load.group, [POLLS, EVENTS], Less,
+        Construction "CPU of the backend, events against a loop that polls", "worker-cpu", GROUP, [POLLS, EVENTS], Less,
             "does not poll";
-    }
-}
-
-fn integrity_of(load: &Traffic) -> Integrity {
-    let what = "every echo is the frame that was sent";
-    Integrity::of(what, "correct", load.group, 1.0)
+    });
+    effects
 }
 
 struct Exchanged {
@@ -140,7 +122,6 @@ struct Exchanged {
     device: Shared<NetDevice>,
     echoed: Echoed,
     worker: ThreadUse,
-    window: u32,
     correct: bool,
 }
 
@@ -151,7 +132,7 @@ impl Exchanged {
 
     fn is_correct(&self) -> anyhow::Result<bool> {
         let memory = &self.ended.vm.memory;
-        let whole = net::echoes_are_whole(memory, self.window)?;
+        let whole = net::echoes_are_whole(memory, net::MOST)?;
         let device = self.device.lock();
         let (sent, received) = (device.transmitted, device.received);
         let nothing_lost = [sent, received].map(|frames| (frames.refused, frames.lost))
@@ -161,16 +142,16 @@ impl Exchanged {
         let in_order = rounds <= received.done
             && received.done <= self.echoed.frames
             && self.echoed.frames <= sent.done
-            && sent.done <= rounds + u64::from(self.window);
+            && sent.done <= rounds + u64::from(net::MOST);
         Ok(whole && nothing_lost && in_order && memory.word(0, net::ERRORS)? == 0)
     }
 }
 
 /// Sends and receives for the trial's time, or so many rounds.
 fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged> {
-    let (load, (_, how, _)) = cell(&LOADS, &BACKENDS, trial.variant);
-    let machine = Machine::create("net", true, net::program(load.window))?;
-    net::prepare(&machine.vm.memory, load.window)?;
+    let (_, how, _) = BACKENDS[trial.variant];
+    let machine = Machine::create("net", true, net::program(net::MOST))?;
+    net::prepare(&machine.vm.memory, net::MOST)?;
     let (link, other_end) = Link::pair().context("create a pair of sockets")?;
     let link = Arc::new(link);
     let memory = machine.vm.memory.mapped().clone();
@@ -181,30 +162,23 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
     let event = || Event::new().map(Arc::new).context("create an eventfd");
     let kicks = [event()?, event()?];
     machine.notify(RECEIVE, &kicks[RECEIVE])?;
-    let sender = if *how == How::Receives {
-        Sender::Exit(Arc::clone(&lines))
-    } else {
-        machine.notify(TRANSMIT, &kicks[TRANSMIT])?;
-        Sender::Worker
-    };
+    machine.notify(TRANSMIT, &kicks[TRANSMIT])?;
     let board = NetBoard {
         device: device.clone(),
         interrupt,
         kicks: kicks.clone(),
-        sender,
     };
-    let one = load.one_cpu.then(|| trial.vcpu_cpu());
-    let peer = peer::start(other_end, load.think, one)?;
+    let cpu = trial.vcpu_cpu();
+    let peer = peer::start(other_end, cpu)?;
     let served = Served {
         device: device.clone(),
         link,
         kicks,
         lines,
     };
-    let worker = worker::start(served, *how, one.or(trial.own_host_cpu()));
+    let worker = worker::start(served, how, cpu);
     let ended = worker.and_then(|worker| {
-        let cpu = one.or(trial.own_vcpu_cpu());
-        let ended = trial.run(machine.with(board), cpu, rounds);
+        let ended = trial.run(machine.with(board), Some(cpu), rounds);
         let used = worker.end();
         Ok((ended?, used?))
     });
@@ -215,7 +189,6 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
         device,
         echoed: echoed?,
         worker,
-        window: load.window,
         correct: false,
     };
     exchanged.correct = exchanged.is_correct()?;
@@ -228,26 +201,23 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let of_load = |load: &Traffic| {
-        let median = |name: &str, figure: &str| results.median(load.group, name, figure);
+    let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
+    let packets = || {
         let packets = median(EVENTS, "packets")?;
         Some(format!(
-            "{}: events carry {:.2} times the packets of a loop that never sleeps, {:.2} times those of one that does; \
-             the first used {:.0} us of a CPU for a packet and had to leave it {:.0} times a second, events used \
-             {:.0} us in {:.2} wake-ups",
-            load.group,
+            "events carry {:.2} times the packets of a loop that never sleeps, {:.1} and {:.1} times those of one that \
+             sleeps 4 and 10 ms; the first used {:.0} us of a CPU for a packet and had to leave it {:.0} times a second, \
+             events used {:.0} us in {:.2} wake-ups",
             packets / median(POLLS, "packets")?,
-            packets / median(LOOKS, "packets")?,
+            packets / median(LOOKS_4, "packets")?,
+            packets / median(LOOKS_10, "packets")?,
             median(POLLS, "worker-cpu")?,
             median(POLLS, "preempted")?,
             median(EVENTS, "worker-cpu")?,
             median(EVENTS, "worker-waits")?,
         ))
     };
-    let why = "a loop gains by being awake already, and loses where guest, peer or others want its CPU: they get it when \
-         the scheduler takes it away, and a frame waits as long";
-    let notes = LOADS.iter().filter_map(of_load);
-    notes.chain([why.to_owned()]).collect()
+    packets().into_iter().collect()
 }
 
 #[cfg(test)]

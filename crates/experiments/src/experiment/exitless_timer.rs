@@ -13,10 +13,8 @@ use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::GapSpec;
 
-use super::{
-    Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Table, Trial, Variant,
-};
-use crate::exitless_timer::{AgentReport, Counts, Pace, thread};
+use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
+use crate::exitless_timer::{AgentReport, Pace, thread};
 use crate::host_thread::HostThread;
 use haltwise_lab::guest::{Clock, Guest};
 use haltwise_lab::load::{Length, Load};
@@ -85,18 +83,15 @@ const PIT: &str = "PIT";
 const DEADLINE: &str = "TSC deadline";
 const AGENT_SPINS: &str = "agent spins";
 const AGENT_SLEEPS: &str = "agent sleeps";
-const NONSENSE: &str = "nonsense";
 
 /// Compared variants: group, name, the guest's clock, the agent.
-const VARIANTS: [(usize, &str, Clock, Option<Pace>); 8] = [
+const VARIANTS: [(usize, &str, Clock, Option<Pace>); 6] = [
     (0, PIT, Clock::Pit, None),
     (0, DEADLINE, Clock::TscDeadline, None),
     (0, AGENT_SPINS, Clock::Exitless, SPINS),
     (0, AGENT_SLEEPS, Clock::Exitless, SLEEPS),
-    (0, NONSENSE, Clock::Nonsense, SPINS),
     (1, DEADLINE, Clock::TscDeadline, None),
     (1, AGENT_SPINS, Clock::Exitless, SPINS),
-    (1, AGENT_SLEEPS, Clock::Exitless, SLEEPS),
 ];
 
 /// Those where no interrupt may come before its deadline: an agent that sleeps may send one, see `limits`.
@@ -183,7 +178,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let block = figures(Block::of(ran.outcome.vcpus()), &ran);
     Ok(Block {
         note: report.filter(|_| pace == SPINS).and_then(short_of_cpu),
-        ..block.with_counts("agent", report.map_or(Vec::new(), counted))
+        ..block
     })
 }
 
@@ -220,47 +215,8 @@ fn short_of_cpu(report: &AgentReport) -> Option<String> {
     })
 }
 
-type CountOf = fn(&Counts) -> u64;
-
-const COUNTS: [(&str, CountOf); 9] = [
-    ("fired", |counts| counts.fired),
-    ("seen", |counts| counts.seen),
-    ("replaced", |counts| counts.replaced),
-    ("backwards", |counts| counts.backwards),
-    ("none", |counts| counts.disarmed),
-    ("past", |counts| counts.due_when_seen),
-    ("far", |counts| counts.far),
-    ("held", |counts| counts.held),
-    ("torn", |counts| counts.torn),
-];
-
-fn counted(report: &AgentReport) -> Vec<u64> {
-    COUNTS.iter().map(|(_, of)| report.sum(*of)).collect()
-}
-
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let columns = std::iter::once("agent of")
-        .chain(COUNTS.iter().map(|(name, _)| *name))
-        .map(str::to_owned);
-    let with_agent = VARIANTS.iter().enumerate().filter(|(_, v)| v.3.is_some());
-    let rows = with_agent.map(|(index, (group, name, ..))| {
-        let counts = results.counts(index, "agent");
-        std::iter::once(format!("{name}, {} vCPU", GROUPS[*group].1))
-            .chain(counts.iter().map(ToString::to_string))
-            .collect::<Vec<_>>()
-    });
-    let rows: Vec<_> = rows.filter(|row| row.len() > COUNTS.len()).collect();
-    Conclusion {
-        tables: vec![Table {
-            title: "What the agents saw, over all rounds: a guest that keeps to the protocol, and one that \
-                    writes nonsense"
-                .to_owned(),
-            columns: columns.collect(),
-            rows,
-        }],
-        notes: account(results).into_iter().collect(),
-        ..Conclusion::default()
-    }
+    account(results).into_iter().collect()
 }
 
 /// Where a timer's cost lies.

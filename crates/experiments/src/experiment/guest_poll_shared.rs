@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     },
     scaled: None,
     figures: FIGURES,
-    variants: || cells(&[SHARED], &WHO[..3], variant),
+    variants: || cells(&[SHARED], &WHO, variant),
     effects,
     integrity: Vec::new,
     limits: &["both vCPUs are of one VM; a CPU that two VMs share is not measured"],

@@ -48,11 +48,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     },
     limits: &[
         "the source has a plan and no measurement: that a neighbour costs and that classes take it back is \
-         what the plan rests on, and not a figure of its own",
+         what the plan rests on, and no claim of its own",
     ],
     on_your_host: "no finding: haltwise does not set classes of cache and memory bandwidth",
-    differs: "no root of resctrl was named (--resctrl), so the classes were made in a fake one and could \
-              not isolate; the source reports no figures either",
+    differs: "the source reports no figures; where no root of resctrl is named (--resctrl), the classes are made in a fake \
+              one and cannot isolate",
     run: run_one,
     conclude,
 };
@@ -62,7 +62,7 @@ figures! { of: Ran;
         of.known().map(|of| of.outcome.cpu_us() / of.exits());
     "exits", "1/s", More, "exits that the VMM handled", of.known().map(|of| of.exits() / of.seconds());
     "streamed", "MiB/s", Neither, "what the neighbour read", of.streamed.map(|bytes| mebibytes(bytes) / of.seconds());
-    "placed", "", Neither, "threads placed in a class", of.classes.map(|it| it.placed as f64);
+    "placed", "", Neither, "threads placed in a class", of.classes.map_or(0.0, |it| it.placed as f64);
     "left-behind", "", Less, "classes still there after the restore", of.classes.map(|it| it.left as f64);
     "occupancy", "MiB", Neither, "cache that the VM's class held",
         of.known().and_then(|of| Some(mebibytes(of.classes?.occupied?)));
@@ -109,12 +109,11 @@ const GROUP: &str = "a VM that makes exits";
 const ALONE: &str = "alone";
 const NEIGHBOUR: &str = "neighbour";
 const CLASSES: &str = "neighbour, classes";
-const PLAN: &str = "planned; no figures";
 
 fn effects() -> Vec<Effect> {
     effects! {
-        Claim "what a neighbour costs", "exit-time", GROUP, [ALONE, NEIGHBOUR], More, PLAN;
-        Claim "what classes take back", "exit-time", GROUP, [NEIGHBOUR, CLASSES], Less, PLAN;
+        // Without classes there is none to be placed in.
+        Construction "threads placed in a class", "placed", GROUP, [NEIGHBOUR, CLASSES], More, "planned; no figures";
     }
 }
 
@@ -275,23 +274,8 @@ fn with_classes(load: &Load) -> anyhow::Result<(Outcome, Option<Used>)> {
     Ok((ran?, Some(used)))
 }
 
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
-    let account = || {
-        Some(format!(
-            "{} threads were placed in classes and {} classes were left behind, by the median; an exit took \
-             {:.2} us alone and {:.2} us beside the neighbour",
-            median(CLASSES, "placed")?,
-            median(CLASSES, "left-behind")?,
-            median(ALONE, "exit-time")?,
-            median(NEIGHBOUR, "exit-time")?,
-        ))
-    };
+fn conclude(_: &Results<'_>) -> Conclusion {
     let root = resctrl::granted().map(|root| root.path().display());
-    Conclusion {
-        differs: root
-            .map(|root| format!("the source reports no figures; classes were made in `{root}`")),
-        notes: account().into_iter().collect(),
-        ..Conclusion::default()
-    }
+    let made = root.map(|root| format!("classes were made in `{root}`"));
+    made.into_iter().collect()
 }

@@ -164,18 +164,6 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 
 fn conclude(results: &Results<'_>) -> Conclusion {
     let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
-    let runs: Vec<f64> = [EXITS, SHARED]
-        .iter()
-        .filter_map(|name| results.index(GROUP, name))
-        .flat_map(|variant| results.samples(variant, "identical"))
-        .collect();
-    let same = runs.iter().filter(|identical| **identical > 0.5).count();
-    let drawn = format!(
-        "the screen was what the guest drew, byte for byte, in {same} of {} runs",
-        runs.len()
-    );
-    let factor = || Some(median(SHARED, "writes")? / median(EXITS, "writes")?);
-    let factor = factor().map(|times| format!("shared memory takes {times:.0} times the writes"));
     let cpu = median(SHARED, "cpu").filter(|cpu| *cpu > INTERPRETED_NS);
     let interpreted = cpu.map(|cpu| {
         format!(
@@ -185,7 +173,7 @@ fn conclude(results: &Results<'_>) -> Conclusion {
     });
     let share = || Some(median(SHARED, "scan-cpu")? * median(SHARED, "scans")? / 1e4);
     let scanning = share().map(|share| format!("scanning costs {share:.2} % of a CPU"));
-    let notes = [Some(drawn), factor, interpreted, scanning];
+    let notes = [interpreted, scanning];
     notes.into_iter().flatten().collect()
 }
 

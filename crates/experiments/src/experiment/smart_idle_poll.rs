@@ -15,7 +15,7 @@ use haltwise_core::workload::GapSpec;
 use super::account::{self, Account};
 use super::rows::{cell, cells};
 use super::{
-    Block, Conclusion, Effect, Expected, Experiment, Results, Scaled, Source, Table, Trial, Variant,
+    Block, Conclusion, Effect, Expected, Experiment, Results, Scaled, Source, Trial, Variant,
 };
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::guest::{Guest, Peer};
@@ -139,62 +139,14 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let names = COLUMNS.map(|(name, ..)| name);
-    let both = |name: &str| [format!("{name}, source"), format!("{name}, here")];
-    let rows = ROWS.iter().map(|(group, _, reported)| {
-        let cells = names.iter().zip(reported).flat_map(|(name, reported)| {
-            let here = results.median(group, name, "latency");
-            [
-                format!("{reported}"),
-                here.map_or("-".to_owned(), |us| format!("{us:.2}")),
-            ]
-        });
-        std::iter::once((*group).to_owned()).chain(cells).collect()
-    });
-    let notes = ROWS
-        .iter()
-        .filter_map(|(group, ..)| account_of(results, group));
-    Conclusion {
-        notes: notes.collect(),
-        tables: vec![Table {
-            title:
-                "Latency in us, the source's table beside ours; its column labels are lost, and \
-                    these are presumed"
-                    .to_owned(),
-            columns: std::iter::once("completion".to_owned())
-                .chain(names.iter().flat_map(|name| both(name)))
-                .collect(),
-            rows: rows.collect(),
-        }],
-        ..Conclusion::default()
-    }
-}
-
-/// Exits and CPU of each column: a column that does not halt has nothing to gain from polling.
-fn account_of(results: &Results<'_>, group: &str) -> Option<String> {
-    let each = |figure: &str, digits: usize| {
-        let medians = COLUMNS
-            .iter()
-            .map(|(name, ..)| results.median(group, name, figure));
-        let medians: Option<Vec<String>> = medians
-            .map(|median| median.map(|median| format!("{median:.digits$}")))
-            .collect();
-        medians.map(|medians| medians.join(", "))
+    let locked_out = |(group, ..): &(&str, Nanos, [f64; 4])| {
+        let exits = results.median(group, SMART, "hlt-exits")?;
+        (exits > 0.5).then(|| {
+            format!(
+                "completion {group}: smart poll is locked out: an idle time that ends in a wake-up is longer than its \
+                 threshold, so that its polling time falls to 0 and stays there"
+            )
+        })
     };
-    let smart = results.median(group, SMART, "hlt-exits")?;
-    let latency = |name: &str| results.median(group, name, "latency");
-    let locked_out = if smart > 0.5 {
-        "; smart poll is locked out: an idle time that ends in a wake-up is longer than its threshold, so that \
-         its polling time falls to 0 and stays there"
-    } else {
-        ""
-    };
-    let rule_us = latency(SMART)? - latency("never idle")?;
-    Some(format!(
-        "completion {group}: HLT exits for each request by column {}; CPU {} us{locked_out}; smart poll takes \
-         {rule_us:.1} us more than never idling (where it does not halt, that is its rule, instruction by \
-         instruction)",
-        each("hlt-exits", 2)?,
-        each("cpu", 1)?
-    ))
+    ROWS.iter().filter_map(locked_out).collect()
 }

@@ -61,3 +61,10 @@ fn the_toggle_knows_two_windows() {
     let windows = [2 * MS, 2 * MS, 2 * MS, 0, 0, 2 * MS].map(u64::from);
     assert_eq!(walk(toggle().as_mut(), &halts_ns), windows);
 }
+
+#[test]
+fn a_window_of_at_least_10_us_halves_to_there_and_grows_from_there() {
+    let halts_ns = [15_000, 15_000, 25_000, 300_000, 300_000, 300_000, 300_000];
+    let windows = [10_000, 20_000, 40_000, 20_000, 10_000, 10_000, 10_000];
+    assert_eq!(walk(at_least_10us().as_mut(), &halts_ns), windows);
+}

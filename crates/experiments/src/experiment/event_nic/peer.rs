@@ -1,10 +1,7 @@
-//! The other end of the link: a thread that sends every frame back to whom it came from, after a while.
+//! The other end of the link: a thread that sends every frame back to whom it came from.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd as _;
-
-use haltwise_core::units::Nanos;
 
 use crate::device::net::{LONGEST, Link};
 use crate::host_thread::HostThread;
@@ -18,38 +15,27 @@ pub(super) struct Echoed {
     pub(super) lost: u64,
 }
 
-/// Starts an echo that thinks for so long about each frame; it runs on a CPU, or wherever it may.
-pub(super) fn start(
-    link: Link,
-    think: Nanos,
-    cpu: Option<u32>,
-) -> anyhow::Result<HostThread<Echoed>> {
-    HostThread::start("net-peer", cpu, move |stop: &Flag| {
-        clock::sleep_exactly()?;
-        Ok(echo(&link, think, stop)?)
+/// Starts an echo on a CPU.
+pub(super) fn start(link: Link, cpu: u32) -> anyhow::Result<HostThread<Echoed>> {
+    HostThread::start("net-peer", Some(cpu), move |stop: &Flag| {
+        Ok(echo(&link, stop)?)
     })
 }
 
-fn echo(link: &Link, think: Nanos, stop: &Flag) -> io::Result<Echoed> {
+fn echo(link: &Link, stop: &Flag) -> io::Result<Echoed> {
     let mut echoed = Echoed::default();
-    let mut thought_of: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     let mut frame = [0; LONGEST];
     while !stop.is_raised() {
         while let Some(length) = link.receive(&mut frame)? {
-            let mut back = frame[..length].to_vec();
-            turn_round(&mut back);
-            thought_of.push_back((clock::now_ns().saturating_add(think.0), back));
-        }
-        let now = clock::now_ns();
-        while let Some((_, back)) = thought_of.pop_front_if(|(due, _)| *due <= now) {
-            if link.send(&back)? {
+            let frame = &mut frame[..length];
+            turn_round(frame);
+            if link.send(frame)? {
                 echoed.frames += 1;
             } else {
                 echoed.lost += 1;
             }
         }
-        let next = thought_of.front().map(|(due, _)| Nanos(due - now));
-        clock::wait_any([link.as_fd(), stop.as_fd()], next)?;
+        clock::wait_any([link.as_fd(), stop.as_fd()], None)?;
     }
     Ok(echoed)
 }

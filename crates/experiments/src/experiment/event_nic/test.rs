@@ -7,22 +7,20 @@ use crate::experiment::test::trials::Trials;
 const INITIALIZES: u64 = 19;
 
 #[test]
-fn all_backends_carry_the_same_and_only_one_exits_to_send() {
+fn all_backends_carry_the_same_and_none_exits_to_send() {
     let Some(trials) = Trials::here() else {
         return;
     };
-    for variant in 0..LOADS.len() * BACKENDS.len() {
+    for variant in 0..BACKENDS.len() {
         // Less than a window, and more: the rings' indices go round too.
         for rounds in [1, 40] {
             let exchanged = exchange(&trials.of(variant), Some(rounds)).unwrap();
             assert!(exchanged.is_correct().unwrap(), "{variant}, {rounds}");
             let ended = &exchanged.ended;
-            assert!((rounds..rounds + exchanged.window).contains(&ended.rounds));
+            assert!((rounds..rounds + net::MOST).contains(&ended.rounds));
             // An interrupt is looked up and acknowledged.
             let registers = INITIALIZES + 2 * u64::from(ended.interrupts);
-            let sends = ended.exits_to_vmm() - registers;
-            let in_exit = variant % BACKENDS.len() == 3;
-            assert_eq!(sends > 0, in_exit, "{variant}, {rounds}: {sends}");
+            assert_eq!(ended.exits_to_vmm(), registers, "{variant}, {rounds}");
             assert_eq!(ended.counts.halts, u64::from(ended.interrupts));
         }
     }
@@ -33,7 +31,7 @@ fn an_echo_that_was_changed_on_its_way_is_seen() {
     let Some(trials) = Trials::here() else {
         return;
     };
-    let exchanged = exchange(&trials.of(2), Some(20)).unwrap();
+    let exchanged = exchange(&trials.of(3), Some(20)).unwrap();
     let memory = &exchanged.ended.vm.memory;
     // A byte of the first buffer's header, of the addresses, of the filler, and its last.
     for offset in [0_u32, 12, 12 + 40, 12 + 1513] {

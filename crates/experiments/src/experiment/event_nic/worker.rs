@@ -23,8 +23,6 @@ pub(super) enum How {
     Looks(Nanos),
     /// Notifications of the guest and frames on the link wake it.
     Events,
-    /// Frames on the link wake it; the vCPU's thread sends.
-    Receives,
 }
 
 /// Objects that a worker serves, and objects that may wake the worker.
@@ -36,20 +34,15 @@ pub(super) struct Served {
     pub(super) lines: Arc<Lines>,
 }
 
-/// Starts a worker; it serves on a CPU, or wherever it may run.
-pub(super) fn start(
-    served: Served,
-    how: How,
-    cpu: Option<u32>,
-) -> anyhow::Result<HostThread<ThreadUse>> {
-    HostThread::start("net-worker", cpu, move |stop: &Flag| {
+/// Starts a worker on a CPU.
+pub(super) fn start(served: Served, how: How, cpu: u32) -> anyhow::Result<HostThread<ThreadUse>> {
+    HostThread::start("net-worker", Some(cpu), move |stop: &Flag| {
         clock::sleep_exactly()?;
         let before = ThreadUse::of_this_thread()?;
         match how {
             How::Polls => served.look(stop, None)?,
             How::Looks(pause) => served.look(stop, Some(pause))?,
-            How::Events => served.wait(stop, Some(TRANSMIT))?,
-            How::Receives => served.wait(stop, None)?,
+            How::Events => served.wait(stop)?,
         }
         Ok(ThreadUse::of_this_thread()?.since(&before))
     })
@@ -72,11 +65,11 @@ impl Served {
         Ok(())
     }
 
-    /// Sleeps until there is something, and serves all there is; `sends` is the queue that it sends from.
-    fn wait(&self, stop: &Flag, sends: Option<usize>) -> io::Result<()> {
+    /// Sleeps until there is something, and serves all there is.
+    fn wait(&self, stop: &Flag) -> io::Result<()> {
         let [received, transmitted] = &self.kicks;
         while !stop.is_raised() {
-            let starved = self.settle(stop, sends)?;
+            let starved = self.settle(stop)?;
             // A link that is not empty would wake us for ever while the guest has no buffers for it.
             let link = if starved {
                 stop.as_fd()
@@ -93,20 +86,16 @@ impl Served {
 
     /// Serves until there is nothing more, and the driver will tell of what comes next. Says whether the guest has
     /// no buffers. A driver that claims to have more than there is gets one more look, and no other.
-    fn settle(&self, stop: &Flag, sends: Option<usize>) -> io::Result<bool> {
+    fn settle(&self, stop: &Flag) -> io::Result<bool> {
         let mut armed = false;
         while !stop.is_raised() {
             let mut device = self.device.lock();
-            let pass = if sends.is_some() {
-                device.serve()
-            } else {
-                device.receive()
-            };
+            let pass = device.serve();
             let quiet = pass.frames == 0;
             let mut more = false;
             if quiet && !armed {
                 more = pass.starved && device.arm(RECEIVE);
-                more |= sends.is_some_and(|queue| device.arm(queue));
+                more |= device.arm(TRANSMIT);
             }
             drop(device);
             self.interrupt(pass)?;
