@@ -5,7 +5,7 @@
 //! [`Figure`]s a variant gives, and which comparisons of two variants show the source's [`Effect`]. Its
 //! `run` measures one variant once, and a figure's row has its value. All else is the same for all and done by [`conduct`]: variants take
 //! turns in a newly drawn order for each round, from a seed that is printed; rounds are repeated until
-//! the time is used up; an effect is the change between two variants *within* a round, so what drifts on
+//! all effects are decided or the time is used up; an effect is the change between two variants *within* a round, so what drifts on
 //! the host meets both; [`judge`] says whether the direction is the source's. Meanwhile [`witness`] has
 //! `haltwise` record this very process, and its counts are compared with the lab's own.
 //!
@@ -96,7 +96,7 @@ pub struct Experiment {
     pub limits: &'static [&'static str],
     /// Finding or setting of haltwise that answers the effect on a real host.
     pub on_your_host: &'static str,
-    /// Why the sizes differ from the source's; what depends on the run is said by `conclude`.
+    /// Why the sizes differ from the source's.
     pub differs: &'static str,
     pub run: fn(&Trial<'_>) -> anyhow::Result<Block>,
     /// Says what else the blocks show.
@@ -118,7 +118,7 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// What times are multiplied by, so that no wake-up here is longer for them than it was there: at least 1, rounded.
+    /// The factor of all times, so that a wake-up here is to them what it was to the source's: at least 1, rounded.
     pub fn factor(&self, here: Option<Nanos>) -> u64 {
         let source_ns = self.wake_latency.0;
         here.map_or(1, |here| ((here.0 + source_ns / 2) / source_ns).max(1))
@@ -172,17 +172,13 @@ pub enum Expected {
     NoMoreThan(f64),
     /// It is smaller by at most this share of `from`'s: any increase meets it.
     NoLessThan(f64),
-    /// It stays within this share of `from`'s, either way. Swapped variants meet it as well, so no
-    /// experiment may expect it; kept runs of earlier versions have it.
-    AboutSame(f64),
 }
 
 /// Whether an effect may fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Its direction is the source's, and it may fail.
-    #[default]
     Claim,
     /// It follows from how the variants are made.
     Construction,
@@ -191,7 +187,6 @@ pub enum Kind {
 /// A comparison that shows a source's effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    #[serde(default)]
     pub kind: Kind,
     pub what: String,
     /// By [`Figure::name`].

@@ -20,19 +20,13 @@ use haltwise_lab::program::{self, print};
 const EXAMPLES: &str = "\
 EXAMPLES:
   haltwise-experiments poll-sweep
-  haltwise-experiments dynamic --quick --json
+  haltwise-experiments dynamic --budget 15s --json
   haltwise-experiments all > experiments.md
   haltwise-experiments --read run.json";
-
-const QUICK: Nanos = Nanos(15_000_000_000);
 
 /// Reproduces what a source document reports: reported beside measured here
 #[derive(Debug, Parser)]
 #[command(version, help_expected = true, after_help = EXAMPLES)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
-)]
 struct Args {
     /// The experiment, or all of them [default: lists them]
     #[arg(conflicts_with = "read")]
@@ -49,13 +43,10 @@ struct Args {
     /// Seed of the order of variants and of all loads
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Time for each experiment
-    #[arg(long, value_name = "TIME", default_value = "70s")]
+    /// Most time for each experiment, which ends sooner once all of its effects are decided
+    #[arg(long, value_name = "TIME", default_value = "2m")]
     budget: Nanos,
-    /// Time for a rough idea only: a budget of 15s
-    #[arg(long, conflicts_with_all = ["budget", "rounds"])]
-    quick: bool,
-    /// Number of rounds, however long they take [default: as many as fit the budget]
+    /// Number of rounds, however long they take [default: until all effects are decided]
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
     /// The program that records meanwhile [default: beside this one, else in PATH]
@@ -73,7 +64,7 @@ impl Args {
     fn options(&self) -> Options {
         Options {
             seed: self.seed,
-            budget: if self.quick { QUICK } else { self.budget },
+            budget: self.budget,
             rounds: self.rounds,
             haltwise: if self.no_haltwise {
                 Err("not wanted (--no-haltwise)".to_owned())

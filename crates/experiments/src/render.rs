@@ -5,7 +5,8 @@ mod markdown;
 
 use std::fmt::Write as _;
 
-use haltwise_core::stats::Estimate;
+use haltwise_core::stats::ranks::RankInterval;
+use haltwise_core::stats::{Estimate, FEWEST};
 use haltwise_core::units::Nanos;
 
 use crate::experiment::found::{Found, FoundEffect, FoundIntegrity, FoundVariant, Report, Tally};
@@ -63,10 +64,7 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
     let (Some(from), Some(to)) = (effect.from_median, effect.to_median) else {
         return "could not be measured".to_owned();
     };
-    let mut figures = found.figures.iter();
-    let figure = figures.find(|figure| figure.name == effect.effect.figure);
-    let unit = figure.filter(|figure| !figure.unit.is_empty());
-    let unit = unit.map_or(String::new(), |figure| format!(" {}", figure.unit));
+    let unit = unit(found, effect);
     let mut text = format!("{} -> {}{unit}", number(from), number(to));
     if let Some(ratio) = &effect.ratio {
         let percent = |ratio: f64| {
@@ -100,8 +98,35 @@ fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
         ),
         effect.effect.reported.clone(),
         measured(found, effect),
-        effect.same_direction.as_str().to_owned(),
+        verdict(found, effect),
     ]
+}
+
+/// The verdict on an effect; without one, the change that would have been seen: half the interval's width.
+fn verdict(found: &Found, effect: &FoundEffect) -> String {
+    let verdict = effect.same_direction.as_str();
+    let is_open = effect.same_direction == SameDirection::NotShown;
+    match (&effect.difference, &effect.ratio) {
+        (Some(difference), _) if !is_open || difference.rounds < FEWEST => verdict.to_owned(),
+        (_, Some(ratio)) => format!("{verdict}; {:.1} % would be", 50.0 * width(ratio)),
+        (Some(difference), None) => {
+            let half = number(0.5 * width(difference));
+            format!("{verdict}; {half}{} would be", unit(found, effect))
+        }
+        (None, None) => verdict.to_owned(),
+    }
+}
+
+fn width(interval: &RankInterval) -> f64 {
+    interval.high - interval.low
+}
+
+/// The unit of an effect's figure, with a blank; empty for a plain number.
+fn unit(found: &Found, effect: &FoundEffect) -> String {
+    let mut figures = found.figures.iter();
+    let figure = figures.find(|figure| figure.name == effect.effect.figure);
+    let unit = figure.filter(|figure| !figure.unit.is_empty());
+    unit.map_or(String::new(), |figure| format!(" {}", figure.unit))
 }
 
 fn integrity_row(check: &FoundIntegrity) -> Vec<String> {
@@ -119,22 +144,21 @@ fn integrity_row(check: &FoundIntegrity) -> Vec<String> {
     vec![what, check.demanded.clone(), found, holds]
 }
 
+/// The host that all depends on.
+fn host(report: &Report) -> String {
+    let latency = report.host.wake_latency_ns;
+    let latency = latency.map_or("unknown".to_owned(), |ns| Nanos(ns).to_string());
+    format!("{} CPUs, wake-up latency {latency}", report.host.cpus)
+}
+
 /// How the source's times became those here.
 fn scaled(report: &Report, found: &Found) -> Option<String> {
     let scaled = found.scaled.as_ref()?;
-    let source = Nanos(scaled.wake_latency_ns);
-    Some(match report.host.wake_latency_ns {
-        Some(here) => format!(
-            "The source's times are multiplied by {}: its wake-up latency is {source}, this host's {}.",
-            scaled.factor,
-            Nanos(here)
-        ),
-        None => {
-            "The source's times are used as they are: this host's wake-up latency could not be \
-                 measured."
-                .to_owned()
-        }
-    })
+    let (factor, source) = (scaled.factor, Nanos(scaled.wake_latency_ns));
+    let here = host(report);
+    Some(format!(
+        "The source's times are multiplied by {factor} (there: wake-up latency {source}; here: {here})."
+    ))
 }
 
 fn titled((title, columns): (&str, [&str; 4]), rows: Vec<Vec<String>>) -> Table {
@@ -146,11 +170,9 @@ fn titled((title, columns): (&str, [&str; 4]), rows: Vec<Vec<String>>) -> Table 
 }
 
 /// Claims, constructions and integrity checks of some experiments, a table for each kind that there is.
-fn verdicts(experiments: &[Found], named: bool) -> Vec<Table> {
+fn verdicts(report: &Report) -> Vec<Table> {
     let name = |found: &Found, mut row: Vec<String>| {
-        if named {
-            row[0] = format!("{}, {}", found.name, row[0]);
-        }
+        row[0] = format!("{}, {}", found.name, row[0]);
         row
     };
     let of_kind = |found: &Found, kind: Kind| -> Vec<Vec<String>> {
@@ -166,17 +188,21 @@ fn verdicts(experiments: &[Found], named: bool) -> Vec<Table> {
         }
         None => of_kind(found, Kind::Claim),
     };
+    let experiments = &report.experiments;
     let done = || experiments.iter().filter(|found| found.failed.is_none());
     let checks = |found: &Found| -> Vec<Vec<String>> {
         let rows = found.integrity.iter().map(integrity_row);
         rows.map(|row| name(found, row)).collect()
     };
     let constructions = done().flat_map(|found| of_kind(found, Kind::Construction));
-    let tables = [
+    let mut tables = [
         titled(CLAIMS, experiments.iter().flat_map(claims).collect()),
         titled(CONSTRUCTIONS, constructions.collect()),
         titled(INTEGRITY, done().flat_map(checks).collect()),
     ];
+    for table in &mut tables[..2] {
+        table.columns[2] = format!("measured here ({})", host(report));
+    }
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
     tables.collect()
 }

@@ -1,11 +1,11 @@
-//! An experiment, from its description to what was found: rounds, until the time is used up.
+//! An experiment, from its description to what was found: rounds, until all effects are decided or the time is used up.
 
 use std::os::fd::AsFd;
 
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
-use super::found::{Found, FoundScaled, FoundVariant, Host, Report, SCHEMA};
+use super::found::{Found, FoundEffect, FoundScaled, FoundVariant, Host, Report, SCHEMA};
 use super::recorder::Haltwise;
 use super::results::{Further, Results};
 use super::schedule::{orders, seed_of_round};
@@ -17,8 +17,11 @@ use haltwise_lab::clock;
 use haltwise_lab::outcome::VcpuOutcome;
 use haltwise_lab::program::no_kvm;
 
-/// Rounds that blocks are made short enough for: two more than a direction needs.
-const ROUNDS: u64 = 8;
+/// Rounds that blocks are made short enough for.
+const ROUNDS: u64 = 32;
+/// Rounds after which it is first looked at whether all effects are decided, two more than a direction needs; then
+/// whenever there are twice as many. The more looks, the likelier one of them takes chance for an effect.
+const FIRST_LOOK: usize = 8;
 /// Percentage of the time in which guests are loaded; the rest of the time makes and ends VMs.
 const LOADED_PERCENT: u64 = 75;
 /// Shorter blocks would be all beginning, longer ones waste.
@@ -33,8 +36,9 @@ const CUT_SHORT_NS: u64 = 1_000;
 #[derive(Debug, Clone)]
 pub struct Options {
     pub seed: u64,
+    /// Most time for an experiment.
     pub budget: Nanos,
-    /// Number of rounds, however long the rounds take, instead of as many as fit the budget.
+    /// Number of rounds, however long the rounds take and whatever is decided.
     pub rounds: Option<u32>,
     /// `haltwise`, or why it shall not or cannot record.
     pub haltwise: Result<Haltwise, String>,
@@ -58,7 +62,7 @@ pub fn conduct(
     let start_ns = clock::now_ns();
     let cpus = clock::allowed_cpus().context("read our CPU affinity")?;
     progress("wake-up latency", String::new());
-    let wake_latency = wake_latency(&cpus, interrupt)?;
+    let wake_latency = wake_latency(&cpus, options.budget, interrupt)?;
     let mut found = Vec::new();
     for experiment in experiments {
         if clock::wait_readable(interrupt, Some(Nanos(0))).context("look for a signal")? {
@@ -97,16 +101,21 @@ pub fn conduct(
     })
 }
 
-/// What a wait of [`CALIBRATED_GAP`] adds between signal and guest.
+/// Time that a wait of [`CALIBRATED_GAP`] adds between signal and guest.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a time within the calibration, not below 0"
 )]
-fn wake_latency(cpus: &[u32], interrupt: &impl AsFd) -> anyhow::Result<Option<Nanos>> {
+fn wake_latency(
+    cpus: &[u32],
+    budget: Nanos,
+    interrupt: &impl AsFd,
+) -> anyhow::Result<Option<Nanos>> {
     let [first, last] = [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
     let plan = Plan {
         gaps: vec![CALIBRATED_GAP],
+        budget: Nanos(budget.0 / 8),
         ..Plan::new(false, last, first)
     };
     let written = calibrate(&plan, interrupt, |_, _| {}).context("measure a wake-up")?;
@@ -139,7 +148,7 @@ fn one(
     let start_ns = clock::now_ns();
     let variants = (experiment.variants)();
     let watch = Watch::start(options.haltwise.as_ref().map_err(String::as_str));
-    let measured = measure(experiment, variants.len(), first, options, progress)?;
+    let measured = measure(experiment, &variants, first, options, progress)?;
     let witness = watch.end(&measured.vcpus);
     let results = Results {
         experiment,
@@ -168,7 +177,6 @@ fn one(
         variants: found_variants(&results),
         effects: effects(&results),
         integrity: integrity(&results, &witness),
-        differs: (conclusion.differs).unwrap_or_else(|| experiment.differs.to_owned()),
         tables: conclusion.tables,
         charts: conclusion.charts,
         notes,
@@ -179,7 +187,7 @@ fn one(
 
 fn measure(
     experiment: &'static Experiment,
-    variants: usize,
+    variants: &[Variant],
     first: Trial<'_>,
     options: &Options,
     progress: &mut impl FnMut(&str, String),
@@ -190,20 +198,20 @@ fn measure(
         vcpus: Vec::new(),
         interrupted: false,
     };
-    for (order, round) in orders(options.seed, variants).zip(0_u32..) {
+    for (order, round) in orders(options.seed, variants.len()).zip(0_u32..) {
         let elapsed = clock::now_ns().saturating_sub(start_ns);
         let done = u64::from(round);
-        let enough = match options.rounds {
-            Some(rounds) => round >= rounds,
-            // One more as long as the mean one would end too late.
-            None => done > 0 && elapsed / done * (done + 1) > options.budget.0,
-        };
+        let ends_too_late = || done > 0 && elapsed / done * (done + 1) > options.budget.0;
+        let enough = options.rounds.map_or_else(
+            || ends_too_late() || is_decided(experiment, variants, &measured.rounds),
+            |rounds| round >= rounds,
+        );
         if enough {
             break;
         }
-        let mut blocks = vec![Block::default(); variants];
+        let mut blocks = vec![Block::default(); variants.len()];
         for (blocks_done, variant) in order.into_iter().enumerate() {
-            let at = format!("round {round}, {blocks_done}/{variants}");
+            let at = format!("round {round}, {blocks_done}/{}", variants.len());
             progress(experiment.name, at);
             let block = (experiment.run)(&Trial {
                 variant,
@@ -224,6 +232,18 @@ fn measure(
         measured.rounds.push(blocks);
     }
     Ok(measured)
+}
+
+/// Whether it is looked at after so many rounds, and every effect that can be measured is decided.
+fn is_decided(experiment: &Experiment, variants: &[Variant], rounds: &[Vec<Block>]) -> bool {
+    let is_looked_at = rounds.len() >= FIRST_LOOK && rounds.len().is_power_of_two();
+    let results = Results {
+        experiment,
+        variants,
+        rounds,
+        further: None,
+    };
+    is_looked_at && effects(&results).iter().all(FoundEffect::is_decided)
 }
 
 fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {

@@ -31,8 +31,7 @@ pub struct Host {
     pub kernel: String,
     /// CPUs that the lab may use.
     pub cpus: usize,
-    /// What a wait adds between signal and guest, median; `None` if polling could not be measured here.
-    #[serde(default)]
+    /// Time that a wait adds between signal and guest, median; `None` if polling could not be measured here.
     pub wake_latency_ns: Option<u64>,
 }
 
@@ -41,7 +40,6 @@ pub struct Found {
     pub name: String,
     pub title: String,
     pub source: FoundSource,
-    #[serde(default)]
     pub scaled: Option<FoundScaled>,
     /// Why it could not be done, where others were done all the same.
     pub failed: Option<String>,
@@ -53,10 +51,8 @@ pub struct Found {
     pub variants: Vec<FoundVariant>,
     pub effects: Vec<FoundEffect>,
     /// Conditions that had to hold in every block.
-    #[serde(default)]
     pub integrity: Vec<FoundIntegrity>,
     /// Where load or variants are not the source's.
-    #[serde(default)]
     pub limits: Vec<String>,
     pub differs: String,
     pub tables: Vec<Table>,
@@ -101,9 +97,15 @@ pub struct FoundEffect {
     /// `to` less `from`, round by round.
     pub difference: Option<RankInterval>,
     /// `to` over `from`, round by round; `None` if one of them is not above 0 in every round.
-    #[serde(default)]
     pub ratio: Option<RankInterval>,
     pub same_direction: SameDirection,
+}
+
+impl FoundEffect {
+    /// Whether more rounds could change nothing: it was decided, or cannot be measured here.
+    pub(super) fn is_decided(&self) -> bool {
+        self.same_direction != SameDirection::NotShown || self.difference.is_none()
+    }
 }
 
 /// Condition that had to hold in every block.
@@ -157,6 +159,7 @@ impl Found {
                 reports: texts(experiment.source.reports),
             },
             figures: experiment.figures.to_vec(),
+            differs: experiment.differs.to_owned(),
             limits: texts(experiment.limits),
             ..Self::default()
         }

@@ -92,11 +92,6 @@ pub fn direction(expected: Expected, from: f64, change: &Change) -> SameDirectio
         Expected::More => (low > 0.0, high < 0.0),
         Expected::NoMoreThan(share) => (high <= share * one, low > share * one),
         Expected::NoLessThan(share) => (low >= -share * one, high < -share * one),
-        Expected::AboutSame(share) => {
-            let slack = share * one;
-            let apart = low > slack || high < -slack;
-            (low >= -slack && high <= slack, apart)
-        }
     };
     match (yes, no) {
         (true, _) => SameDirection::Yes,

@@ -69,8 +69,6 @@ impl Results<'_> {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Conclusion {
-    /// Why the sizes differ, where [`Experiment::differs`] does not say it.
-    pub differs: Option<String>,
     pub tables: Vec<Table>,
     pub charts: Vec<Chart>,
     pub notes: Vec<String>,

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use haltwise_core::units::Nanos;
-
-use super::{counts, failure, groups, how, legend, limits, number, scaled, verdicts, witness};
+use super::{
+    counts, failure, groups, host, how, legend, limits, number, scaled, verdicts, witness,
+};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table, registry};
 
@@ -13,7 +13,9 @@ pub fn markdown(report: &Report) -> String {
         "# The sources' experiments, reproduced\n\n\
          Each experiment reproduces in the lab what a document reports of a real system: *reported*\n\
          beside *measured here*. The direction should hold; the size depends on the machine. *Same* says\n\
-         whether the interval of the change lies where the source leads to: *yes*, *no* or *not shown*.\n\n\
+         whether the interval of the change lies where the source leads to: *yes*, *no* or *not shown*, with\n\
+         the change that would have been seen (half the interval). Rounds go on until all is decided, looked\n\
+         at after 8, 16, 32 ... rounds, or until the experiment's time is used up.\n\n\
          Three kinds of statements are counted apart. A *claim* has its direction from the source, and may\n\
          fail; \"little or no loss\" is met by a gain. A *construction* follows from how the variants are made:\n\
          it shows that they are what they are said to be, and nothing about the source. An *integrity check*\n\
@@ -23,17 +25,15 @@ pub fn markdown(report: &Report) -> String {
          This page is generated from a kept run, judged by the rules of this version; do not edit it.\n\n",
     );
     let run = format!(
-        "Run by {} on Linux {}, {} CPUs, seed {}. A wake-up takes {} there.\n\n",
+        "Run by {} on Linux {}, {}, seed {}.\n\n",
         report.program,
         report.host.kernel,
-        report.host.cpus,
-        report.seed,
-        (report.host.wake_latency_ns)
-            .map_or("an unknown time".to_owned(), |ns| Nanos(ns).to_string())
+        host(report),
+        report.seed
     );
     text.push_str(&run);
     text.push_str(&list(&counts(report)));
-    for all in verdicts(&report.experiments, true) {
+    for all in verdicts(report) {
         let _ = write!(text, "\n## {}\n\n", all.title);
         text.push_str(&table(&all));
     }
@@ -58,9 +58,6 @@ fn one(report: &Report, found: &Found) -> String {
         return text;
     }
     let _ = write!(text, "\nMeasured in {}.\n\n", how(report, found));
-    for own in verdicts(std::slice::from_ref(found), false) {
-        let _ = write!(text, "{}:\n\n{}\n", own.title, table(&own));
-    }
     text.push_str(&list(&limits(found)));
     for group in groups(found) {
         let _ = write!(text, "\n### {}, {}\n\n", found.name, group.title);

@@ -80,7 +80,6 @@ fn swapped_variants_refute_every_effect_of_every_experiment() {
             let [from, to] = match effect.expected {
                 Expected::Less | Expected::NoMoreThan(_) => [100.0, 10.0],
                 Expected::More | Expected::NoLessThan(_) => [10.0, 100.0],
-                Expected::AboutSame(share) => [100.0, 100.0 * (1.0 + share / 2.0)],
             };
             let name = format!("{}: {}: {}", experiment.name, effect.group, effect.what);
             let verdict = |sides| verdict_of_effect(experiment, index, effect, sides);
