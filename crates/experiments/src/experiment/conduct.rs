@@ -202,8 +202,14 @@ fn measure(
         let elapsed = clock::now_ns().saturating_sub(start_ns);
         let done = u64::from(round);
         let ends_too_late = || done > 0 && elapsed / done * (done + 1) > options.budget.0;
+        let results = Results {
+            experiment,
+            variants,
+            rounds: &measured.rounds,
+            further: None,
+        };
         let enough = options.rounds.map_or_else(
-            || ends_too_late() || is_decided(experiment, variants, &measured.rounds),
+            || ends_too_late() || is_decided(&results),
             |rounds| round >= rounds,
         );
         if enough {
@@ -235,15 +241,10 @@ fn measure(
 }
 
 /// Whether it is looked at after so many rounds, and every effect that can be measured is decided.
-fn is_decided(experiment: &Experiment, variants: &[Variant], rounds: &[Vec<Block>]) -> bool {
-    let is_looked_at = rounds.len() >= FIRST_LOOK && rounds.len().is_power_of_two();
-    let results = Results {
-        experiment,
-        variants,
-        rounds,
-        further: None,
-    };
-    is_looked_at && effects(&results).iter().all(FoundEffect::is_decided)
+pub(super) fn is_decided(results: &Results<'_>) -> bool {
+    let rounds = results.rounds.len();
+    let is_looked_at = rounds >= FIRST_LOOK && rounds.is_power_of_two();
+    is_looked_at && effects(results).iter().all(FoundEffect::is_decided)
 }
 
 fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {

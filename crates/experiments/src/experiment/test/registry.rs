@@ -4,6 +4,7 @@
 //! change places, or a value is broken. An effect or a check that nothing refutes shows nothing, and fails here.
 
 use super::*;
+use crate::experiment::conduct::is_decided;
 use crate::experiment::results::Results;
 use crate::experiment::verdicts::{effects, integrity};
 use crate::experiment::witness::Check;
@@ -163,16 +164,20 @@ fn one_broken_value_refutes_every_check_of_every_experiment() {
 fn what_was_not_measured_is_not_shown() {
     for experiment in EXPERIMENTS {
         let variants = (experiment.variants)();
-        let rounds = vec![vec![Block::default(); variants.len()]; 8];
-        let results = results(experiment, &variants, &rounds);
+        let blank = vec![vec![Block::default(); variants.len()]; 9];
+        let of_rounds = |count: usize| results(experiment, &variants, &blank[..count]);
         let silent = Witness::No {
             reason: String::new(),
         };
-        let checks = integrity(&results, &silent);
+        let checks = integrity(&of_rounds(8), &silent);
         let of_checks = checks.iter().map(|check| check.holds);
-        let found = effects(&results);
-        let of_effects = found.iter().map(|effect| effect.same_direction);
-        let all: Vec<_> = of_checks.chain(of_effects).collect();
-        assert!(all.iter().all(|v| *v == SameDirection::NotShown), "{all:?}");
+        let found = effects(&of_rounds(8));
+        let mut all = of_checks.chain(found.iter().map(|effect| effect.same_direction));
+        assert!(all.all(|it| it == SameDirection::NotShown));
+        // No more rounds can show it; without a change, more might. In between nobody looks.
+        let looks = [7, 8, 9].map(|count| is_decided(&of_rounds(count)));
+        assert_eq!(looks, [false, true, false]);
+        let same = rounds(experiment, &variants, |_, _, _| 7.0);
+        assert!(!is_decided(&results(experiment, &variants, &same)));
     }
 }
