@@ -3,22 +3,15 @@
 //! Pure: readings and facts in, decisions out. It reads no clock and changes nothing; the caller does both, and
 //! reports the result. It gets counts of each VM every ten seconds, and three seconds of full facts of one VM in turn.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`goals`] | what a configuration gives |
-//! | [`input`] | readings of the host and of its VMs |
-//! | [`evidence`] | what is asked of facts |
-//! | [`replayed`] | the answers, by replaying recorded halts under every setting that can be reached |
-//! | `view` | decayed views of a load, which tell a phase from noise |
-//! | `budget` | what looks may cost |
-//! | `member`, `unit` | what is known of a VM, and where a target stands |
-//! | [`guards`] | what keeps it from acting |
-//! | `trial` | drawn periods under a setting and under the one before |
-//! | [`errors`] | how far predictions were off, and so what a gain has to exceed |
-//! | [`regret`] | what was gained and lost against the setting found |
-//! | [`decision`] | an action with its reason, its expected effect and its inverse |
-//! | [`memory`] | what it has to know after a restart |
-//! | [`engine`] | all of it together |
+//! [`engine`] is its three parts, in this order. `target` holds what is known of each target meanwhile.
+//!
+//! | part | what goes in and what comes out | modules |
+//! |---|---|---|
+//! | observe | readings, counts and full facts; the settings in force, who has set them, and what looks say | [`input`], `observed`, `member` and its `view` of the load, [`evidence`] and [`replayed`], `engine::observe` |
+//! | decide | what was observed and what is remembered; a decision with its reason | [`guards`], `trial`, [`errors`], [`regret`], `budget`, `engine::decide` and `engine::trials` |
+//! | act | a decision; its change, and what comes of it | [`decision`], `engine::act` |
+//!
+//! [`goals`] is what a configuration gives, [`memory`] what is kept over a restart, [`standing`] what is shown.
 //!
 //! **What it acts on.** The lower end of a gain, less what nine in ten predictions are off by, has to be worth a change
 //! (`tune`'s 2 %), and in the time for which the phase may go on it has to exceed what a trial takes. The smallest
@@ -34,11 +27,12 @@ pub mod guards;
 pub mod input;
 mod member;
 pub mod memory;
+mod observed;
 pub mod regret;
 pub mod replayed;
 pub mod standing;
+mod target;
 mod trial;
-mod unit;
 mod view;
 
 pub use engine::{Pilot, Setup};

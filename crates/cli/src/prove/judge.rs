@@ -10,8 +10,7 @@ use haltwise_core::prove::tally::Tally;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Cost, Outcome};
-use haltwise_core::stats::FEWEST;
-use haltwise_core::stats::median_estimate;
+use haltwise_core::stats::{FEWEST, median_estimate};
 use haltwise_core::units::Nanos;
 
 use super::ProofRequest;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use haltwise_core::event::{Facts, Halt, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
+use haltwise_core::prove::schedule::WARM_UP_PART;
 use haltwise_core::recording::{Rung, Side};
 use haltwise_core::units::Nanos;
 use haltwise_host::collector::{CollectError, Collector};
@@ -27,8 +28,6 @@ const DRAIN: Duration = Duration::from_millis(20);
 /// Between two looks at the host's counters, in blocks longer than [`SHORT_NS`].
 const LOOK_NS: u64 = 100_000_000;
 const SHORT_NS: u64 = 1_000_000_000;
-/// Without a given warm-up, a block's warm-up is its first tenth.
-const WARM_UP_PART: u64 = 10;
 
 #[derive(Debug)]
 pub(crate) struct Watcher {

@@ -2,16 +2,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `readings` | VMs that are there, the current settings, and whether another program has set them |
-//! | `consider` | what to do about each target, and what keeps from it |
-//! | `periods` | trials, period by period |
+//! | `observe` | readings in: VMs that are there, the settings in force, and whether another program has set them |
+//! | `decide`, `trials` | what was observed and is remembered in: a decision on each target, and what keeps from it; the periods of a trial |
+//! | `act` | what comes of a change: it was made, refused or failed, and which facts no longer count |
 //!
 //! It has a clock of its own, which goes on by what the caller's does and by no more than a minute at a time: no step
 //! of a clock is time in which nothing was seen.
 
-mod consider;
-mod periods;
-mod readings;
+mod act;
+mod decide;
+mod observe;
+mod trials;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,9 +25,9 @@ use super::guards::{self, Standing};
 use super::input::{Scope, Seen};
 use super::member::{CHUNKS, Member, TRIED};
 use super::memory::Memory;
-use super::unit::Unit;
+use super::target::Target;
 use crate::ids::VmKey;
-use crate::kvm::{Knobs, Rule};
+use crate::kvm::Rule;
 
 /// The clock goes on by this at most between two readings.
 const LONGEST_STEP_NS: u64 = 60_000_000_000;
@@ -70,14 +71,14 @@ enum Purpose {
 
 #[derive(Debug)]
 pub struct Pilot<E: Evidence> {
-    /// Its memory holds the errors of its own trials too, and of targets only those that have no unit so far.
+    /// Its memory holds the errors of its own trials too, and of targets only those that have no target so far.
     pub(super) setup: Setup<E>,
     trials: u64,
     last_ns: Option<u64>,
     pub(super) now_ns: u64,
     pub(super) seen: Seen,
     pub(super) members: BTreeMap<VmKey, Member<E::Chunk>>,
-    pub(super) units: BTreeMap<Scope, Unit>,
+    pub(super) targets: BTreeMap<Scope, Target>,
     pub(super) guards: Vec<Standing>,
     /// When the last two readings with counts were taken: they are of the time between.
     counted_ns: [u64; 2],
@@ -108,7 +109,7 @@ impl<E: Evidence> Pilot<E> {
             now_ns: BEGIN_NS,
             seen: Seen::default(),
             members: BTreeMap::new(),
-            units: BTreeMap::new(),
+            targets: BTreeMap::new(),
             guards: Vec::new(),
             counted_ns: [0; 2],
             pressures: [None; 3],
@@ -150,8 +151,7 @@ impl<E: Evidence> Pilot<E> {
         // The look that a trial has waited for may have been dropped.
         decisions.extend(self.go_on(&decisions));
         self.plan();
-        self.count(&decisions);
-        decisions
+        self.counted(decisions)
     }
 
     /// The facts that were wanted, VM by VM; nothing of a VM where they could not be had.
@@ -160,15 +160,17 @@ impl<E: Evidence> Pilot<E> {
         let Some((purpose, _)) = self.collecting.take() else {
             return Vec::new();
         };
-        let decisions = match purpose {
+        let mut decisions = match purpose {
             Purpose::Look => self.look(facts),
             Purpose::Period(scope) => {
-                self.with_unit(scope, |pilot, unit| pilot.take_period(unit, &facts))
+                let take =
+                    |pilot: &mut Self, target: &mut Target| pilot.take_period(target, &facts);
+                Vec::from_iter(self.with_target(scope, take))
             }
         };
+        decisions.extend(self.go_on(&decisions));
         self.plan();
-        self.count(&decisions);
-        decisions
+        self.counted(decisions)
     }
 
     /// Takes in the result of a change.
@@ -179,16 +181,16 @@ impl<E: Evidence> Pilot<E> {
         made: Result<(), Refusal>,
     ) -> Vec<Decision> {
         self.advance(clock_ns);
-        let decisions = self.with_unit(decision.scope, |pilot, unit| match made {
+        let more = self.with_target(decision.scope, |pilot, target| match made {
             Ok(()) => {
-                pilot.is_made(unit, decision);
-                Vec::new()
+                pilot.is_made(target, decision);
+                None
             }
-            Err(refusal) => pilot.is_refused(unit, refusal),
+            Err(refusal) => pilot.is_refused(target, refusal),
         });
+        let decisions = Vec::from_iter(more);
         self.plan();
-        self.count(&decisions);
-        decisions
+        self.counted(decisions)
     }
 
     /// The facts that are to be collected now.
@@ -210,8 +212,7 @@ impl<E: Evidence> Pilot<E> {
             decisions = self.end_trials("the pilot may no longer act");
         }
         decisions.extend(self.each(&decisions, Self::watch));
-        self.count(&decisions);
-        decisions
+        self.counted(decisions)
     }
 
     /// Takes over what another program has set: that is the setting found from now on.
@@ -225,8 +226,8 @@ impl<E: Evidence> Pilot<E> {
     /// State that is to be known after a restart.
     pub fn memory(&self) -> Memory {
         Memory {
-            targets: (self.units.values())
-                .map(|unit| unit.memory(self.now_ns))
+            targets: (self.targets.values())
+                .map(|target| target.memory(self.now_ns))
                 .chain(self.setup.memory.targets.iter().cloned())
                 .collect(),
             errors: self.setup.memory.errors.clone(),
@@ -236,58 +237,44 @@ impl<E: Evidence> Pilot<E> {
     /// An ordinary stop: what is kept stays, and what is only tried goes.
     pub fn stop(&mut self) -> Vec<Decision> {
         let mut decisions = self.end_trials("the pilot stops");
-        for unit in self.units.values().filter(|_| self.may_restore) {
-            let is_decided = decisions.iter().any(|it| it.scope == unit.scope);
-            if let Some(to) = unit.owed.filter(|_| !is_decided) {
-                decisions.push(Self::restore(unit, to, "the pilot stops"));
+        for target in self.targets.values().filter(|_| self.may_restore) {
+            let is_decided = decisions.iter().any(|it| it.scope == target.scope);
+            if let Some(owed) = target.owed.filter(|_| !is_decided) {
+                decisions.push(target.restore(owed.to, "the pilot stops"));
             }
         }
         self.collecting = None;
-        self.count(&decisions);
-        decisions
+        self.counted(decisions)
     }
 
     fn end_trials(&mut self, why: &str) -> Vec<Decision> {
-        self.each(&[], |pilot, unit| pilot.end_trial(unit, why))
+        self.each(&[], |pilot, target| pilot.end_trial(target, why))
     }
 
     /// Does something with each target of which nothing has just been decided: one change of a target is made at a time.
     fn each<D: IntoIterator<Item = Decision> + Default>(
         &mut self,
         decided: &[Decision],
-        act: impl Fn(&mut Self, &mut Unit) -> D,
+        act: impl Fn(&mut Self, &mut Target) -> D,
     ) -> Vec<Decision> {
-        let is_decided = |scope: &Scope| decided.iter().any(|it| it.scope == *scope);
-        let scopes = self.units.keys().copied();
-        let scopes: Vec<Scope> = scopes.filter(|scope| !is_decided(scope)).collect();
-        let scopes = scopes.into_iter();
-        scopes
-            .flat_map(|scope| self.with_unit(scope, &act))
-            .collect()
+        let is_free = |scope: &Scope| decided.iter().all(|it| it.scope != *scope);
+        let scopes: Vec<Scope> = self.targets.keys().copied().filter(is_free).collect();
+        let decide = |scope| self.with_target(scope, &act);
+        scopes.into_iter().flat_map(decide).collect()
     }
 
     /// Does something with a target, which is not among the others meanwhile.
-    fn with_unit<T: Default>(
+    fn with_target<T: Default>(
         &mut self,
         scope: Scope,
-        act: impl FnOnce(&mut Self, &mut Unit) -> T,
+        act: impl FnOnce(&mut Self, &mut Target) -> T,
     ) -> T {
-        let Some(mut unit) = self.units.remove(&scope) else {
+        let Some(mut target) = self.targets.remove(&scope) else {
             return T::default();
         };
-        let result = act(self, &mut unit);
-        self.units.insert(scope, unit);
+        let result = act(self, &mut target);
+        self.targets.insert(scope, target);
         result
-    }
-
-    pub(super) fn members_of(
-        &self,
-        unit: &Unit,
-    ) -> impl Iterator<Item = &Member<E::Chunk>> + Clone {
-        unit.place
-            .members
-            .iter()
-            .filter_map(|vm| self.members.get(vm))
     }
 
     /// Goes on with the caller's clock; gives by how much that went on.
@@ -298,14 +285,15 @@ impl<E: Evidence> Pilot<E> {
         stood_ns
     }
 
-    fn count(&mut self, decisions: &[Decision]) {
-        for decision in decisions {
+    fn counted(&mut self, decisions: Vec<Decision>) -> Vec<Decision> {
+        for decision in &decisions {
             *self.decided.entry(decision.kind).or_default() += 1;
-            let unit = self.units.get_mut(&decision.scope);
-            if let Some(unit) = unit.filter(|_| !decision.kind.is_period()) {
-                unit.decided = Some((decision.kind, self.now_ns));
+            let target = self.targets.get_mut(&decision.scope);
+            if let Some(target) = target.filter(|_| !decision.kind.is_period()) {
+                target.decided = Some((decision.kind, self.now_ns));
             }
         }
+        decisions
     }
 
     /// Plans the look that is due; a trial has its own periods.
@@ -320,15 +308,15 @@ impl<E: Evidence> Pilot<E> {
         if self.collecting.is_some() || !self.budget.allows(self.now_ns) {
             return;
         }
-        let units = || self.units.values().filter(|unit| !unit.place.is_excluded);
-        let held: BTreeSet<VmKey> = (units().filter(|unit| unit.set.is_some()))
-            .flat_map(|unit| unit.place.members.iter().copied())
-            .collect();
-        let all = units().flat_map(|unit| unit.place.members.iter().copied());
-        let due = all.filter_map(|vm| {
-            let is_held = held.contains(&vm);
-            let due_ns = self.members.get(&vm)?.due_ns(is_held);
-            (due_ns <= self.now_ns && (is_held || !only_held)).then_some((due_ns, vm))
+        let (members, now_ns) = (&self.members, self.now_ns);
+        let targets = self.targets.values().filter(|it| !it.observed.is_excluded);
+        let due = targets.flat_map(|target| {
+            let is_held = target.set.is_some();
+            let vms = target.observed.members.iter().copied();
+            vms.filter_map(move |vm| {
+                let due_ns = members.get(&vm)?.due_ns(is_held);
+                (due_ns <= now_ns && (is_held || !only_held)).then_some((due_ns, vm))
+            })
         });
         let Some((_, vm)) = due.min() else {
             return;
@@ -359,12 +347,12 @@ impl<E: Evidence> Pilot<E> {
 
     /// Total gain of the settings that were put in force, by replay of the settings found.
     fn gained_ns(&self) -> f64 {
-        let units = self.units.values();
-        units.map(|unit| unit.known.regret.saved_ns().value).sum()
+        let known = self.targets.values().map(|target| &target.known);
+        known.map(|known| known.regret.saved_ns().value).sum()
     }
 
     fn is_on_trial(&self) -> bool {
-        self.units.values().any(|unit| unit.trial().is_some())
+        self.targets.values().any(|target| target.trial().is_some())
     }
 
     fn most_halts(&self) -> usize {
@@ -372,28 +360,26 @@ impl<E: Evidence> Pilot<E> {
         ((of_vm - TRIED * EXCERPT) / CHUNKS).min(OF_LOOK)
     }
 
-    fn question(&self, unit: &Unit) -> Question {
+    fn question(&self, target: &Target) -> Question {
         let host = &self.seen.host;
         // CPUs that have to stay free are not available for polling.
         let cpus = f64::from(host.cpus) - guards::free_cpus(host.cpus);
         let idle = host.busy_cpus.map(|busy| 100.0 * (cpus - busy).max(0.0));
         Question {
-            scope: unit.scope,
-            in_force: unit.in_force(),
-            found: unit.found,
-            weight_milli: self.weight_milli(unit),
-            max_poll_cpu_percent: self.may_poll_percent(unit),
+            scope: target.scope,
+            in_force: target.in_force(),
+            found: target.found,
+            weight_milli: self.weight_milli(target),
+            max_poll_cpu_percent: self.may_poll_percent(target),
             idle_cpu_percent: idle,
             max_ceiling_ns: self.setup.limits.max_ceiling_ns,
         }
     }
 
     /// Polling that a target may do: the limit, less the polling of all others now.
-    fn may_poll_percent(&self, unit: &Unit) -> Option<f64> {
-        let others = self
-            .members
-            .iter()
-            .filter(|(vm, _)| !unit.place.members.contains(vm));
+    fn may_poll_percent(&self, target: &Target) -> Option<f64> {
+        let is_other = |vm: &VmKey| !target.observed.members.contains(vm);
+        let others = self.members.iter().filter(|(vm, _)| is_other(vm));
         let counts = others.filter_map(|(_, member)| member.counts.as_ref());
         let polled: f64 = counts.map(|counts| 100.0 * counts.polled_cpus()).sum();
         let limit = self.setup.limits.max_poll_cpu_percent?;
@@ -401,9 +387,9 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// For one VM, the weight of its goal; for several VMs, the weight of the first.
-    fn weight_milli(&self, unit: &Unit) -> u64 {
-        let mut weights = self.members_of(unit).filter_map(Member::weight_milli);
-        weights.next().unwrap_or(0)
+    fn weight_milli(&self, target: &Target) -> u64 {
+        let mut members = target.observed.members_of(&self.members);
+        members.find_map(Member::weight_milli).unwrap_or(0)
     }
 
     fn look(&mut self, facts: Vec<(VmKey, Option<E::Chunk>)>) -> Vec<Decision> {
@@ -417,28 +403,26 @@ impl<E: Evidence> Pilot<E> {
                 looked.insert(vm);
             }
         }
-        let mut decisions = self.each(&[], |pilot, unit| {
-            let is_looked = unit.place.members.iter().any(|vm| looked.contains(vm));
-            if unit.place.is_excluded || !is_looked || !unit.looked() {
+        self.each(&[], |pilot, target| {
+            let is_looked = target.observed.members.iter().any(|vm| looked.contains(vm));
+            if target.observed.is_excluded || !is_looked || !target.looked() {
                 return Vec::new();
             }
-            pilot.weigh(unit);
-            pilot.consider(unit)
-        });
-        decisions.extend(self.go_on(&decisions));
-        decisions
+            pilot.weigh(target);
+            pilot.consider(target)
+        })
     }
 
-    fn weigh(&mut self, unit: &mut Unit) {
-        let question = self.question(unit);
-        let facts = facts_of(&self.members, unit);
-        unit.answer = self.setup.evidence.weigh(&facts, &question);
-        unit.is_new = true;
-        match &unit.answer {
-            Some(answer) => unit.more_poll_percent = answer.more_poll_than_found_percent,
+    fn weigh(&mut self, target: &mut Target) {
+        let question = self.question(target);
+        let facts = facts_of(&self.members, target);
+        target.answer = self.setup.evidence.weigh(&facts, &question);
+        target.is_new = true;
+        match &target.answer {
+            Some(answer) => target.more_poll_percent = answer.more_poll_than_found_percent,
             None => {
                 "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
-                    .clone_into(&mut unit.why);
+                    .clone_into(&mut target.why);
             }
         }
     }
@@ -446,30 +430,13 @@ impl<E: Evidence> Pilot<E> {
     pub(super) fn errors(&self) -> Errors {
         self.setup.proofs.and(&self.setup.memory.errors)
     }
-
-    /// The decision to change a target to this, and nothing else to say of it.
-    fn decision(unit: &Unit, kind: Kind, to: Knobs, why: impl Into<String>) -> Decision {
-        Decision {
-            kind,
-            scope: unit.scope,
-            change: Some(unit.change_to(to)),
-            is_made: true,
-            why: why.into(),
-            expected: None,
-            measured: None,
-        }
-    }
-
-    fn restore(unit: &Unit, to: Knobs, why: impl Into<String>) -> Decision {
-        Decision {
-            measured: unit.known.measured,
-            ..Self::decision(unit, Kind::Restore, to, why)
-        }
-    }
 }
 
-fn facts_of<'a, C>(members: &'a BTreeMap<VmKey, Member<C>>, unit: &Unit) -> Vec<OfVm<'a, C>> {
-    let members = unit.place.members.iter().filter_map(|vm| members.get(vm));
+fn facts_of<'a, C>(
+    members: &'a BTreeMap<VmKey, Member<C>>,
+    target: &'a Target,
+) -> Vec<OfVm<'a, C>> {
+    let members = target.observed.members_of(members);
     let members = members.filter(|member| !member.chunks.is_empty());
     // Each VM is there for as long as the others, so that none counts for more than it halts.
     let fewest = members.clone().map(|it| it.chunks.len()).min().unwrap_or(0);

@@ -11,7 +11,7 @@ use super::guards::Standing as GuardStanding;
 use super::input::{Counts, Scope, VmSeen};
 use super::member::Member;
 use super::regret::Regret;
-use super::unit::{State, Unit};
+use super::target::{State, Target};
 use crate::ids::VmKey;
 use crate::stats::Interval;
 
@@ -34,7 +34,7 @@ pub struct Standing {
 }
 
 /// Where it stands with a VM.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct OfVm {
     /// The last reading of it.
     pub seen: VmSeen,
@@ -74,10 +74,8 @@ impl<E: Evidence> Pilot<E> {
         let members = self.members.values();
         let held = members.flat_map(|it| it.chunks.iter().chain(it.tried.iter().flatten()));
         Standing {
-            vms: self
-                .members
-                .keys()
-                .filter_map(|vm| self.of_vm(*vm))
+            vms: (self.members.iter())
+                .map(|(vm, member)| self.of_vm(*vm, member))
                 .collect(),
             guards: self.guards.clone(),
             decided: self.decided.clone(),
@@ -90,15 +88,15 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    fn units_of(&self, vm: VmKey) -> impl Iterator<Item = &Unit> {
-        let units = self.units.values();
-        units.filter(move |unit| unit.place.members.contains(&vm))
+    fn targets_of(&self, vm: VmKey) -> impl Iterator<Item = &Target> {
+        let targets = self.targets.values();
+        targets.filter(move |target| target.observed.members.contains(&vm))
     }
 
     /// Whether the savings of a VM were made, and were not only possible. A setting that was set while the pilot
     /// might act stays in force where the pilot no longer may act.
     fn is_saved(&self, vm: VmKey) -> bool {
-        self.setup.limits.may_act || self.units_of(vm).any(|unit| unit.set.is_some())
+        self.setup.limits.may_act || self.targets_of(vm).any(|target| target.set.is_some())
     }
 
     /// Savings of a VM, made or only possible: by its own ceiling, and while it followed the host's parameters.
@@ -108,65 +106,67 @@ impl<E: Evidence> Pilot<E> {
         } else {
             Regret::would_saved_ns
         };
-        let units = self.units_of(vm);
-        let parts = units.map(|unit| self.part(unit, member, saved(&unit.known.regret)));
+        let targets = self.targets_of(vm);
+        let parts = targets.map(|target| self.part(target, member, saved(&target.known.regret)));
         parts.reduce(Interval::add)
     }
 
     /// A VM's part of what a target saved, by its part of the halts, so that the parts add up to the whole.
-    fn part(&self, unit: &Unit, member: &Member<E::Chunk>, saved: Interval) -> Interval {
-        let part = match self.members_of(unit).map(Member::halts).sum::<u64>() {
-            0 => 1.0 / unit.place.members.len().max(1) as f64,
+    fn part(&self, target: &Target, member: &Member<E::Chunk>, saved: Interval) -> Interval {
+        let members = target.observed.members_of(&self.members);
+        let part = match members.map(Member::halts).sum::<u64>() {
+            0 => 1.0 / target.observed.members.len().max(1) as f64,
             all => member.halts() as f64 / all as f64,
         };
         saved.map(|saved| saved * part)
     }
 
-    fn of_vm(&self, vm: VmKey) -> Option<OfVm> {
-        let member = self.members.get(&vm)?;
+    fn of_vm(&self, vm: VmKey, member: &Member<E::Chunk>) -> OfVm {
         let seen = &member.seen;
-        let unit = self
-            .units
-            .values()
-            .find(|unit| !unit.place.is_excluded && unit.place.members.contains(&vm));
-        let param = self.seen.host.knobs.map(|knobs| knobs.halt_poll_ns);
-        let (state, why) = match unit {
-            _ if member.is_blind() => ("no-data", "it can no longer be read".to_owned()),
-            Some(unit) if unit.owed.is_some() && !self.may_restore => {
-                let why = format!("{}: `haltwise undo` restores", unit.why);
-                (unit.state.as_str(), why)
-            }
-            Some(unit) => (unit.state.as_str(), unit.why.clone()),
-            None if seen.goal.is_none() => {
-                ("excluded", "the configuration leaves it alone".to_owned())
-            }
-            None if seen.polls_itself => ("excluded", "its guest polls by itself".to_owned()),
-            None => ("not-settable", "its ceiling cannot be set".to_owned()),
+        let (state, why) = match seen {
+            seen if seen.goal.is_none() => ("excluded", "the configuration leaves it alone"),
+            seen if seen.polls_itself => ("excluded", "its guest polls by itself"),
+            _ => ("not-settable", "its ceiling cannot be set"),
         };
-        Some(OfVm {
+        let param = self.seen.host.knobs.map(|knobs| knobs.halt_poll_ns);
+        let mut of = OfVm {
             seen: seen.clone(),
-            scope: unit.map(|unit| unit.scope),
             state,
-            for_ns: unit.map_or(0, |unit| self.now_ns.saturating_sub(unit.since_ns)),
-            why,
-            decided: unit.and_then(|unit| {
-                let (kind, at_ns) = unit.decided?;
-                Some((kind, self.now_ns.saturating_sub(at_ns)))
-            }),
+            why: why.to_owned(),
             ceiling_ns: seen.ceiling.own().or(param),
-            found_ns: unit.map(|unit| unit.found.halt_poll_ns),
-            would_set_ns: unit.and_then(|unit| Some(unit.would?.halt_poll_ns)),
-            predicted: unit.and_then(|unit| Some(-unit.predicted?)),
-            measured: unit
-                .filter(|unit| matches!(unit.state, State::Kept))
-                .and_then(|unit| unit.known.measured),
-            saved_ns: unit.and_then(|_| self.saved_ns(vm, member)),
             is_saved: self.is_saved(vm),
-            regret: unit.map(|unit| unit.known.regret.share()),
             counts: member.counts,
             has_been_looked_at: member.looked_ns.is_some(),
-            latency_mean_ns: unit.and_then(|unit| Some(unit.answer.as_ref()?.latency_mean_ns)),
             phase_ns: member.view.age_ns(self.now_ns),
-        })
+            ..OfVm::default()
+        };
+        let mut targets = self.targets_of(vm);
+        if let Some(target) = targets.find(|target| !target.observed.is_excluded) {
+            let ago = |at_ns| self.now_ns.saturating_sub(at_ns);
+            let is_kept = matches!(target.state, State::Kept);
+            let answer = target.answer.as_ref();
+            of = OfVm {
+                scope: Some(target.scope),
+                state: target.state.as_str(),
+                for_ns: ago(target.since_ns),
+                why: target.why.clone(),
+                decided: target.decided.map(|(kind, at_ns)| (kind, ago(at_ns))),
+                found_ns: Some(target.found.halt_poll_ns),
+                would_set_ns: target.would.map(|would| would.halt_poll_ns),
+                predicted: target.predicted.map(|predicted| -predicted),
+                measured: target.known.measured.filter(|_| is_kept),
+                saved_ns: self.saved_ns(vm, member),
+                regret: Some(target.known.regret.share()),
+                latency_mean_ns: answer.map(|answer| answer.latency_mean_ns),
+                ..of
+            };
+            if target.owed.is_some() && !self.may_restore {
+                of.why += ": `haltwise undo` restores";
+            }
+        }
+        if member.is_blind() {
+            (of.state, of.why) = ("no-data", "it can no longer be read".to_owned());
+        }
+        of
     }
 }

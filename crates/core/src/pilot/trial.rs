@@ -1,5 +1,5 @@
-//! A setting tried in drawn periods, as `prove` does: on one target, with rounds of three periods each, one under the
-//! setting tried and two under the one before.
+//! A setting tried in drawn periods, by the schedule, the comparison and the verdict of [`crate::prove`]. A trial differs
+//! from a proof in its end: the verdict is asked for twice, and a change of the load ends it.
 
 use super::evidence::{Choice, Measured};
 use super::view::OUTSIDE_EARLY;
@@ -7,18 +7,14 @@ use crate::kvm::Knobs;
 use crate::prove::compare::{Comparison, Verdict};
 use crate::prove::figure::{Figure, Figures};
 use crate::prove::predict::Prediction;
-use crate::prove::schedule::{Block, draw};
+use crate::prove::schedule::{Block, WARM_UP_PART, draw};
 use crate::replay::Cost;
-use crate::stats::FEWEST;
-use crate::stats::Interval;
+use crate::stats::{FEWEST, Interval};
 use crate::tune::advice::LEAST_GAIN;
 
 /// Rounds after which the first look is taken, and after which there is no more. Two looks of 95 % make one of 91 % at
 /// the least; what is kept is looked at for as long as it is kept.
 const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
-
-/// Divisor of a period: its first tenth, in which the window finds its length, does not count, as in `prove`.
-const WARM_UP_PART: u64 = 10;
 
 const ROUNDS: u32 = 12;
 
@@ -58,17 +54,14 @@ pub(super) struct Trial {
     pub(super) choice: Choice,
     pub(super) cost: Cost,
     pub(super) length_ns: u64,
-    orders: Vec<[Block; 3]>,
-    rounds: Vec<[Option<Measured>; 3]>,
-    at: usize,
     /// Halts per second of the load that the trial began with.
     halts_per_s: f64,
-    /// Halts under the setting before, so far, and what they cost in nanoseconds.
-    before: (u64, f64),
-    /// Periods in a row under the setting before that had another load than the trial began with.
-    unlike: u32,
     /// CPU pressure when it began, where that was known.
     pub(super) pressure: Option<f64>,
+    /// Periods in the order in which they are taken.
+    blocks: Vec<Block>,
+    /// Measurements of the periods that are over.
+    periods: Vec<Measured>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -102,41 +95,36 @@ impl Trial {
             choice,
             cost,
             length_ns: length_ns(halts_per_s),
-            orders: draw(seed, ROUNDS),
-            rounds: Vec::new(),
-            at: 0,
             halts_per_s,
-            before: (0, 0.0),
-            unlike: 0,
             pressure,
+            blocks: draw(seed, ROUNDS).concat(),
+            periods: Vec::new(),
         }
     }
 
-    pub(super) fn block(&self) -> Option<Block> {
-        let places = Block::ALL.len();
-        self.orders
-            .get(self.at / places)
-            .map(|order| order[self.at % places])
+    /// Whether the setting on trial is in force in the period under way.
+    pub(super) fn is_on(&self) -> bool {
+        let block = self.blocks.get(self.periods.len());
+        block.is_some_and(|block| block.is_b())
     }
 
-    pub(super) fn wanted(&self) -> Knobs {
-        match self.block() {
-            Some(Block::B) => self.choice.knobs,
-            _ => self.from,
-        }
+    /// The setting of the period under way, and the one that is not.
+    pub(super) fn settings(&self) -> [Knobs; 2] {
+        let (from, to) = (self.from, self.choice.knobs);
+        if self.is_on() { [to, from] } else { [from, to] }
     }
 
-    /// The one that it does not.
-    pub(super) fn other(&self) -> Knobs {
-        match self.block() {
-            Some(Block::B) => self.from,
-            _ => self.choice.knobs,
-        }
+    /// Periods that are over and were under the setting before.
+    fn before(&self) -> impl DoubleEndedIterator<Item = &Measured> {
+        let periods = self.blocks.iter().zip(&self.periods);
+        let before = periods.filter(|(block, _)| !block.is_b());
+        before.map(|(_, measured)| measured)
     }
 
     /// Mean cost of a halt under the setting before, so far, in nanoseconds.
     pub(super) fn before_per_halt_ns(&self) -> Option<f64> {
-        let (halts, cost_ns) = self.before;
+        let halts: u64 = self.before().map(|it| it.halts).sum();
+        let cost_ns: f64 = self.before().map(|it| it.cost_ns).sum();
         (halts > 0).then(|| cost_ns / halts as f64)
     }
 
@@ -146,60 +134,67 @@ impl Trial {
         [skip_ns, self.length_ns - skip_ns]
     }
 
-    /// Takes in a period under the setting before.
-    fn take_before(&mut self, measured: &Measured) {
+    /// Whether a period under the setting before had another load than the trial began with.
+    fn is_unlike(&self, before: &Measured) -> bool {
         let [_, recorded_ns] = self.parts_ns();
-        let per_s = measured.in_ns(measured.halts as f64, 1e9, recorded_ns);
+        let per_s = before.in_ns(before.halts as f64, 1e9, recorded_ns);
         // One halt in a second more or less is no other load.
         let ratio = (per_s + 1.0) / (self.halts_per_s + 1.0);
-        let is_unlike = ratio.ln().abs() > OUTSIDE_EARLY;
-        self.unlike = if is_unlike { self.unlike + 1 } else { 0 };
-        let (halts, cost_ns) = self.before;
-        self.before = (halts + measured.halts, cost_ns + measured.cost_ns);
+        ratio.ln().abs() > OUTSIDE_EARLY
     }
 
-    pub(super) fn take(&mut self, measured: &Measured) -> Next {
-        let Some(block) = self.block() else {
-            return self.look();
-        };
-        if self.at.is_multiple_of(Block::ALL.len()) {
-            self.rounds.push([None; 3]);
-        }
-        if let Some(round) = self.rounds.last_mut() {
-            round[block as usize] = Some(*measured);
-        }
-        self.at += 1;
-        if !block.is_b() {
-            self.take_before(measured);
-        }
-        if self.unlike >= 2 {
+    pub(super) fn take(&mut self, measured: Measured) -> Next {
+        self.periods.push(measured);
+        let last = self.before().rev().take(2);
+        if last.filter(|it| self.is_unlike(it)).count() == 2 {
             // The trial's measurements say nothing of the load that the trial began with.
             return Next::Changed;
         }
-        if self.at.is_multiple_of(Block::ALL.len()) && LOOKS.contains(&self.rounds.len()) {
-            return self.look();
+        let rounds = self.periods.len() / Block::ALL.len();
+        let is_round = self.periods.len().is_multiple_of(Block::ALL.len());
+        if is_round && LOOKS.contains(&rounds) {
+            return self.look(rounds == LOOKS[1]);
         }
         Next::Period
     }
 
-    fn look(&self) -> Next {
+    fn look(&self, is_last: bool) -> Next {
         let Some((verdict, outcome)) = self.outcome() else {
             return Next::Back(None, "the periods held no halts");
         };
         match verdict {
             Verdict::Better => Next::Keep(outcome),
             Verdict::Worse => Next::Back(Some(outcome), "it costs more"),
-            _ if self.rounds.len() < LOOKS[1] => Next::Period,
+            _ if !is_last => Next::Period,
             Verdict::NoDifference { .. } => Next::Back(Some(outcome), "no difference was measured"),
             _ => Next::Back(Some(outcome), "the host was too noisy to measure the gain"),
         }
     }
 
+    /// Whole rounds, each with its periods by the purpose of a period.
+    fn rounds(&self) -> Vec<[Measured; 3]> {
+        let places = Block::ALL.len();
+        let rounds = self
+            .blocks
+            .chunks(places)
+            .zip(self.periods.chunks_exact(places));
+        let by_block = |(blocks, periods): (&[Block], &[Measured])| {
+            let mut round = [Measured::default(); 3];
+            for (block, measured) in blocks.iter().zip(periods) {
+                round[*block as usize] = *measured;
+            }
+            round
+        };
+        rounds.map(by_block).collect()
+    }
+
     fn outcome(&self) -> Option<(Verdict, Outcome)> {
         let figures = |per_halt_ns| Figures::default().with(Figure::Cost, per_halt_ns);
-        let per_halt = |measured: Option<Measured>| figures(measured.and_then(|it| it.per_halt_ns));
-        let rounds = self.rounds.iter().map(|round| round.map(per_halt));
-        let comparison = Comparison::of(Figure::Cost, &rounds.collect::<Vec<_>>())?;
+        let rounds = self.rounds();
+        let measured = rounds
+            .iter()
+            .map(|round| round.map(|it| figures(it.per_halt_ns)));
+        let comparison = Comparison::of(Figure::Cost, &measured.collect::<Vec<_>>())?;
         let share = |of: f64| comparison.share_of_a(of);
         let measured = Interval {
             value: share(comparison.effect.estimate)?,
@@ -207,10 +202,9 @@ impl Trial {
             high: share(comparison.effect.high)?,
         };
         // B as replayed from A.
-        let pairs = self.rounds.iter().filter_map(|[a, b, _]| {
-            let (a, b) = (a.as_ref()?, b.as_ref()?);
-            Some([a.per_halt_ns, a.predicted_per_halt_ns, b.per_halt_ns].map(figures))
-        });
+        let pairs = rounds
+            .iter()
+            .map(|[a, b, _]| [a.per_halt_ns, a.predicted_per_halt_ns, b.per_halt_ns].map(figures));
         let prediction = Prediction::of(&comparison, &pairs.collect::<Vec<_>>());
         let error = prediction.and_then(|it| share(it.error.estimate));
         let outcome = Outcome { measured, error };

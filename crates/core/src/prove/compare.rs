@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Figure, Figures};
-use crate::stats::FEWEST;
-use crate::stats::median_estimate;
 use crate::stats::ranks::RankInterval;
+use crate::stats::{FEWEST, median_estimate};
 
 /// The figures of one round: under A, under B, and under A once more.
 pub type Round = [Figures; 3];

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::SplitMix64;
 
+/// Divisor of a block: its first tenth, in which the window finds its length, does not count.
+pub const WARM_UP_PART: u64 = 10;
+
 /// Purpose of a block of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
