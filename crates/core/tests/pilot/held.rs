@@ -2,17 +2,12 @@
 
 use std::fmt::Debug;
 
-use haltwise_core::event::Halt;
-use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::pilot::evidence::Evidence as _;
 use haltwise_core::pilot::input::Ceiling;
-use haltwise_core::pilot::replayed::{Replayed, Stretch};
-use haltwise_core::replay::latency::Latencies;
 use haltwise_core::workload::SplitMix64;
 
 use super::law::HOUR;
 use super::model::{Load, Modelled};
-use super::world::{SECOND, STEP, World};
+use super::world::{STEP, World};
 
 const VMS: usize = 25;
 const DAY: usize = 24;
@@ -70,40 +65,4 @@ fn what_it_holds_of_vms_that_come_and_go_does_not_grow() {
         assert!(then <= before + before / 4, "{then} after {before}");
     }
     assert!(world.pilot.standing().decided.len() > 3, "it was at work");
-}
-
-/// Wake-up latencies of all VMs that ever were are a sample of them.
-#[test]
-fn what_replays_have_learnt_does_not_grow() {
-    let kernel = (Version::new(6, 12), Arch::X86);
-    let mut replayed = Replayed::new(kernel, None, Latencies::default(), 1);
-    let mut draw = SplitMix64(1);
-    let mut learn = |replayed: &mut Replayed, looks: u32| {
-        for _ in 0..looks {
-            let halts = (0..64).map(|_| halt(&mut draw)).collect();
-            replayed.learn(&Stretch {
-                began_ns: 0,
-                span_ns: 3 * SECOND,
-                halts,
-            });
-        }
-        values(replayed)
-    };
-    let early = learn(&mut replayed, 2_000);
-    let late = learn(&mut replayed, 20_000);
-    println!("{early} values after 2,000 looks, {late} after 22,000");
-    assert!(late <= early, "{late} after {early}");
-}
-
-/// One that slept, for up to seconds.
-fn halt(draw: &mut SplitMix64) -> Halt {
-    let wake_latency_ns = 1_000 + draw.below(100_000);
-    let slept_ns = 1 << draw.below(32);
-    Halt {
-        halt_ns: slept_ns + wake_latency_ns,
-        waited: true,
-        valid: true,
-        wake_latency_ns: Some(wake_latency_ns),
-        ..Halt::default()
-    }
 }
