@@ -308,7 +308,7 @@ impl Target {
         if !is_restored && !self.observed.held.is_some_and(|held| is_now(held.ours)) {
             return false;
         }
-        self.has_own_ceiling();
+        self.stops_following();
         if is_restored {
             self.is_at(now);
         } else {
@@ -322,7 +322,7 @@ impl Target {
     }
 
     /// The pilot has given it a ceiling of its own: it no longer follows what the pilot may have set of the host's.
-    pub(super) fn has_own_ceiling(&mut self) {
+    pub(super) fn stops_following(&mut self) {
         self.found = self.followed.take().unwrap_or(self.found);
     }
 

@@ -89,6 +89,12 @@ fn a_trial_whose_vm_follows_another_value_ends_and_is_tried_again() {
     assert_eq!(world.standing(vm).found_ns, Some(190_000));
 }
 
+fn is_set_late(world: &mut World, vm: VmKey) {
+    let place = world.machine.of_mut(Scope::Vm(vm));
+    let (before, ours) = (Some(FOUND_NS), 5_000);
+    (place.own, place.entry) = (Some(ours), Some(Entry { before, ours }));
+}
+
 /// A VMM that was stopped in the middle does what it was asked when it goes on.
 #[test]
 fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
@@ -99,9 +105,7 @@ fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
     world.until(decided(vm, Kind::On));
     answers(&mut world, |_| Answer::Made);
     world.vm(vm).is_silent = false;
-    let place = world.machine.of_mut(Scope::Vm(vm));
-    let (before, ours) = (Some(FOUND_NS), 5_000);
-    (place.own, place.entry) = (Some(ours), Some(Entry { before, ours }));
+    is_set_late(&mut world, vm);
     world.until(decided(vm, Kind::Restore));
     assert_eq!(world.ceiling(vm), FOUND);
     // And of one that restores nothing more is to be done.
@@ -113,6 +117,26 @@ fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
     world.pass(60);
     let more = [Kind::Restore, Kind::HandsOff];
     assert!(!world.is_any(vm, &more), "{:?}", world.events);
+}
+
+/// The period under way holds halts under two settings.
+#[test]
+fn a_trial_ends_where_a_change_that_failed_before_it_is_made() {
+    let mut world = World::new();
+    let vm = world.comes(EACH_150_US, FOUND);
+    answers(&mut world, |_| full());
+    world.vm(vm).is_silent = true;
+    world.until(decided(vm, Kind::On));
+    // A trial that begins with a period under the setting before makes no change.
+    while world.events.last().unwrap().1 != decided(vm, Kind::Try) {
+        world.until(decided(vm, Kind::Try));
+    }
+    answers(&mut world, |_| Answer::Made);
+    is_set_late(&mut world, vm);
+    world.reads();
+    assert_eq!(world.events.last().unwrap().1, decided(vm, Kind::GoBack));
+    assert_eq!(world.ceiling(vm), FOUND);
+    assert_eq!(world.standing(vm).state, "back-off");
 }
 
 #[test]

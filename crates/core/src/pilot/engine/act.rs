@@ -25,7 +25,7 @@ impl<E: Evidence> Pilot<E> {
             return;
         };
         let now_ns = self.now_ns;
-        target.has_own_ceiling();
+        target.stops_following();
         let is_found = is_same(target.scope, change.to, target.found);
         target.is_at(change.to);
         self.changed_ns = now_ns;

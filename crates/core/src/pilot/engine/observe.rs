@@ -139,7 +139,8 @@ impl<E: Evidence> Pilot<E> {
             SetBy::Known => None,
             SetBy::Late => {
                 self.forget(target);
-                None
+                // Its period under way holds halts under two settings.
+                self.end_trial(target, "a change that had failed was made after all")
             }
             SetBy::Another(why) => Some(self.hands_off(target, why)),
         }
