@@ -532,4 +532,21 @@ mod test {
             assert_eq!(weighed(members), times, "{members} VMs");
         }
     }
+
+    #[test]
+    fn a_ceiling_that_an_earlier_run_tried_is_restored_whatever_the_other_parameters_are() {
+        let target = |[ceiling_ns, grow]: [u32; 2]| {
+            let observed = Observed {
+                now: Knobs::of([ceiling_ns, grow, 10_000, 0]),
+                ..Observed::default()
+            };
+            Target::new(Scope::Vm(VmKey::first(Pid(1), 1)), observed, 0)
+        };
+        let [found, tried] = [[200_000, 2], [5_000, 2]].map(target);
+        let mut memory = found.memory(0);
+        (memory.set, memory.trial_from) = (Some(tried.found), Some(found.found));
+        let mut restarted = target([5_000, 3]);
+        restarted.adopt(Some(memory), false);
+        assert_eq!(restarted.owed.map(|owed| owed.to), Some(found.found));
+    }
 }
