@@ -107,9 +107,9 @@ impl Machine {
         Ok(())
     }
 
-    pub(crate) fn uuid(&self, key: VmKey) -> Option<String> {
+    pub(crate) fn vm(&self, key: VmKey) -> Option<&Vm> {
         let mut vms = self.collector.roster().vms.iter();
-        vms.find(|vm| vm.key == key)?.identity.uuid.clone()
+        vms.find(|vm| vm.key == key)
     }
 
     pub(crate) fn kernel_cpu_ns(&self) -> Option<u64> {

@@ -385,15 +385,11 @@ impl<'a> Running<'a> {
     }
 
     fn say(&mut self, decision: &Decision) -> Result<(), Failure> {
-        let standing = self.pilot.standing();
-        let is_it =
-            |vm: &&haltwise_core::pilot::standing::OfVm| Scope::Vm(vm.seen.key) == decision.scope;
-        let name = standing
-            .vms
-            .iter()
-            .find(is_it)
-            .map_or("", |vm| &vm.seen.name);
-        let line = say::line(decision, name);
+        let vm = match decision.scope {
+            Scope::Vm(key) => self.machine.vm(key),
+            Scope::Host => None,
+        };
+        let line = say::line(decision, vm.map_or("", |vm| &vm.name));
         self.last_decision = Some(line.clone());
         if self.options.given.json {
             terminal::say(&line);
@@ -462,7 +458,7 @@ impl<'a> Running<'a> {
             goal: self.config.goals.of_all.name.clone(),
             last_decision: self.last_decision.clone(),
             vms: (standing.vms.iter())
-                .map(|vm| say::vm(vm, self.machine.uuid(vm.seen.key)))
+                .map(|vm| say::vm(vm, self.machine.vm(vm.seen.key)))
                 .collect(),
             guards: standing.guards.iter().map(say::guard).collect(),
             decisions: say::decisions(&standing),

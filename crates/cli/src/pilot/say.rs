@@ -1,6 +1,7 @@
 //! The pilot's decisions as lines of a log, and its state as figures.
 
 use haltwise_capture::info::Clock;
+use haltwise_core::event::Vm;
 use haltwise_core::pilot::decision::{Decision, Kind};
 use haltwise_core::pilot::guards;
 use haltwise_core::pilot::input::Scope;
@@ -74,12 +75,12 @@ fn finite(of: Interval) -> Option<Interval> {
     of.is_known().then_some(of)
 }
 
-pub(crate) fn vm(of: &OfVm, uuid: Option<String>) -> PilotVm {
+pub(crate) fn vm(of: &OfVm, known: Option<&Vm>) -> PilotVm {
     let goal = of.seen.goal.as_ref();
     let second = |ns: u64| of.counts.map(|counts| 100.0 * counts.per_s(ns) / 1e9);
     PilotVm {
         vm: of.seen.name.clone(),
-        uuid,
+        uuid: known.and_then(|vm| vm.identity.uuid.clone()),
         pid: of.seen.key.pid.0,
         vcpus: of.seen.vcpus,
         goal: goal.map_or("excluded", |goal| &goal.name).to_owned(),
