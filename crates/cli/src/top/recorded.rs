@@ -307,8 +307,8 @@ impl There {
         {
             return;
         }
-        let vcpus = roster.vcpus.iter();
-        let vcpus = vcpus.filter(|vcpu| vms.iter().any(|vm| vm.index == vcpu.vm));
+        let there: BTreeSet<VmIndex> = vms.iter().map(|vm| vm.index).collect();
+        let vcpus = (roster.vcpus.iter()).filter(|vcpu| there.contains(&vcpu.vm));
         // The windows of a roster are those of the end.
         let vcpus = vcpus.map(|vcpu| Vcpu {
             window_ns: None,

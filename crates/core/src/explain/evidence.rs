@@ -62,7 +62,7 @@ pub struct Guest<'a> {
     pub exits: Option<&'a ExitAccount>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct VcpuEvidence<'a> {
     pub id: VcpuId,
     /// As the roster tells of it, when last looked at.
@@ -81,10 +81,12 @@ impl<'a> Evidence<'a> {
         wanted: impl Fn(VmIndex) -> bool,
     ) -> Self {
         let vms = roster.vms.iter().filter(|vm| wanted(vm.index));
+        let seats = seats(roster, ledger);
+        let of_vm = |vm| seats.get(vm).into_iter().flat_map(BTreeMap::values);
         let guest = |vm: &'a Vm| Guest {
             vm,
             interval: interval.of_vm(vm),
-            seats: seats(roster, ledger, vm.index),
+            seats: of_vm(&vm.index).copied().collect(),
             account: ledger.vm(vm.index),
             exits: exits.and_then(|seen| seen.vms.get(&vm.index)),
         };
@@ -233,25 +235,29 @@ impl<'a> Evidence<'a> {
     }
 }
 
-fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger, vm: VmIndex) -> Vec<VcpuEvidence<'a>> {
-    let mut seats: BTreeMap<VcpuId, VcpuEvidence<'a>> = BTreeMap::new();
-    let empty = |id| VcpuEvidence {
-        id,
-        listed: None,
-        account: None,
+type Seats<'a> = BTreeMap<VcpuId, VcpuEvidence<'a>>;
+
+/// The vCPUs of all VMs, by VM.
+fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger) -> BTreeMap<VmIndex, Seats<'a>> {
+    let mut all = BTreeMap::<VmIndex, Seats<'a>>::new();
+    let mut see = |vm, id, listed: Option<&'a Vcpu>, account: Option<&'a Account>| {
+        let seat = all.entry(vm).or_default().entry(id);
+        let seat = seat.or_insert(VcpuEvidence {
+            id,
+            listed: None,
+            account: None,
+        });
+        (seat.listed, seat.account) = (listed.or(seat.listed), account.or(seat.account));
     };
-    for listed in roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm) {
-        let seat = seats.entry(listed.id).or_insert_with(|| empty(listed.id));
-        seat.listed = Some(listed);
+    for listed in &roster.vcpus {
+        see(listed.vm, listed.id, Some(listed), None);
     }
     for (place, account) in ledger.places() {
-        if let (Some(of), Some(id)) = (place.vm, place.vcpu)
-            && of == vm
-        {
-            seats.entry(id).or_insert_with(|| empty(id)).account = Some(account);
+        if let (Some(vm), Some(id)) = (place.vm, place.vcpu) {
+            see(vm, id, None, Some(account));
         }
     }
-    seats.into_values().collect()
+    all
 }
 
 impl Guest<'_> {
