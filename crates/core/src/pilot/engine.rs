@@ -71,7 +71,7 @@ enum Purpose {
 
 #[derive(Debug)]
 pub struct Pilot<E: Evidence> {
-    /// Its memory holds the errors of its own trials too, and of targets only those that have no target so far.
+    /// Its memory holds the errors of its own trials too, and of an earlier run those targets that no reading had so far.
     pub(super) setup: Setup<E>,
     trials: u64,
     last_ns: Option<u64>,
