@@ -146,11 +146,7 @@ impl<'a> Numbers<'a> {
 }
 
 /// The most that a VM's vCPUs can poll and halt in a capture, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    poll_ns: u64,
-    halt_ns: u64,
-}
+pub type Limits = [u64; 2];
 
 /// The setting of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,12 +204,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.rows.num_rows()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Runs of rows of one VM in one capture.
@@ -325,13 +317,10 @@ impl<'a> Batch<'a> {
             Some(_) => u64::from(vcpus.max(1)).saturating_mul(lasted_ns.saturating_add(before_ns)),
             None => u64::MAX,
         };
-        Ok(Limits {
-            poll_ns: most(POLLED_BEFORE_NS),
-            halt_ns: most(HALTED_BEFORE_NS),
-        })
+        Ok([POLLED_BEFORE_NS, HALTED_BEFORE_NS].map(most))
     }
 
-    pub fn sums(&self, row: usize, limits: &Limits) -> Result<Sums, CostsError> {
+    pub fn sums(&self, row: usize, limits: Limits) -> Result<Sums, CostsError> {
         let sums = Sums {
             halts: self.must(SUMS, row)?,
             blocks: self.must(SUMS + 1, row)?,
@@ -345,12 +334,12 @@ impl<'a> Batch<'a> {
             let what = format!("{} sleeps of {} halts", sums.blocks, sums.halts);
             return Err(self.at.value("sleeps", row, what));
         }
-        let halt_ns = sums.halt_ns;
+        let ([most_poll_ns, most_halt_ns], halt_ns) = (limits, sums.halt_ns);
         for (column, value, most) in [
-            ("poll_ns", sums.poll_ns, halt_ns.min(limits.poll_ns)),
+            ("poll_ns", sums.poll_ns, halt_ns.min(most_poll_ns)),
             ("latency_ns", sums.latency_ns, halt_ns),
-            ("halts", sums.halts, limits.poll_ns / SHORTEST_NS),
-            ("halt_ns", halt_ns, limits.halt_ns),
+            ("halts", sums.halts, most_poll_ns / SHORTEST_NS),
+            ("halt_ns", halt_ns, most_halt_ns),
         ] {
             if value > most {
                 let what = format!("{value} is more than the {most} that is possible");

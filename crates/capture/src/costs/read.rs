@@ -113,10 +113,6 @@ impl Reader {
         })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub fn rows(&self) -> u64 {
         self.rows
     }

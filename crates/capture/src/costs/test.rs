@@ -72,7 +72,7 @@ fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
                     knobs: setting.knobs,
                     half: setting.half,
                     figures: Figures {
-                        sums: batch.sums(row, &limits)?,
+                        sums: batch.sums(row, limits)?,
                         latency: match wants {
                             Wants::All => batch.latency(row)?,
                             Wants::Sums => Figures::default().latency,

@@ -160,7 +160,7 @@ fn runs(
             ours.clear();
             for row in rows {
                 match batch.setting(row)? {
-                    Some(setting) => ours.push((setting, batch.sums(row, &limits)?)),
+                    Some(setting) => ours.push((setting, batch.sums(row, limits)?)),
                     None => others += 1,
                 }
             }

@@ -51,10 +51,10 @@ fn by_hand(files: &[PathBuf], kind: Kind) -> [u64; 4] {
         for batch in Reader::open(path, Wants::All).unwrap() {
             let batch = batch.unwrap();
             let batch = Batch::of(&batch, path, 0).unwrap();
-            for row in 0..batch.len() {
+            for row in batch.runs().flatten() {
                 let of = batch.setting(row).unwrap().unwrap();
                 if of.kind == kind && of.half == Half::Validate {
-                    let row = batch.sums(row, &batch.limits(row).unwrap()).unwrap();
+                    let row = batch.sums(row, batch.limits(row).unwrap()).unwrap();
                     let more = [row.halts, row.poll_ns, row.blocks, row.latency_ns];
                     sums.iter_mut()
                         .zip(more)
