@@ -24,7 +24,6 @@ use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::reach;
-use crate::recommend::recommendation::Summary;
 use crate::recommend::view::{GoalAdvice, HaltFigures};
 use crate::recommend::{Looking, Recommended, Tuned, say};
 use crate::report::view::Report;
@@ -103,7 +102,7 @@ pub(crate) fn answer(
         price: made.map(|made| price(opened, made)),
         goal: goal.as_str(),
         verdict: made.map(|made| made.view.recommendation.verdict),
-        advice: advice(made, &report.recommendation, one),
+        advice: report.recommendation.text_beside_figures(),
         findings: findings(explained),
         undo: (apply.as_ref())
             .filter(|apply| apply.starts_with("haltwise "))
@@ -201,30 +200,6 @@ fn row(
         latency_mean_high_ns: latency(1),
         latency_p99_ns: of.latency_p99_ns,
     }
-}
-
-/// Advice on KVM's parameters. The effect of a change is in the table.
-fn advice(made: Option<&Recommended>, summary: &Summary, one: Option<&Vm>) -> String {
-    let change = made.and_then(|made| {
-        let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;
-        let of = &made.view.recommendation;
-        let is_left = of.own_ceiling_ns().is_some() && one?.ceiling_settable != Some(true);
-        of.changes.then(|| {
-            format!(
-                "{}{} (goal {}): a halt costs {} ({})",
-                of.what(),
-                if is_left {
-                    ", which only its VMM can"
-                } else {
-                    ""
-                },
-                of.goal.name,
-                say::change(against.cost_share.value),
-                say::interval(&against.cost_share),
-            )
-        })
-    });
-    change.unwrap_or_else(|| summary.text())
 }
 
 fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {

@@ -100,6 +100,9 @@ pub(crate) fn search(
     let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
     let changes = recommended.map(|to| to.beyond(&settings(&in_force, reach)));
+    let note = (!request.goals.is_empty()).then(|| NO_VM_GOALS.to_owned());
+    let of_search = || (verdict(&advice), reason(&counted, &advice));
+    let (verdict, reason) = reach::judged(follows, of_search);
     let kernel = [version.to_string(), arch.to_string()];
     let basis = TuneBasis {
         search: SearchBasis {
@@ -131,16 +134,12 @@ pub(crate) fn search(
         recommendation: Recommendation {
             side: "host",
             goal: TuneGoal::of(&asked),
-            verdict: reach::verdict(follows, verdict(&advice)),
+            verdict,
             changes: recommended.is_some(),
             follows: Some(follows),
             place: None,
-            reason: reach::reason(follows, || reason(&counted, &advice)),
-            notes: if request.goals.is_empty() {
-                Vec::new()
-            } else {
-                vec![NO_VM_GOALS.to_owned()]
-            },
+            reason,
+            notes: note.into_iter().collect(),
             in_force: settings(&in_force, reach),
             commands: changes.as_ref().map_or_else(Vec::new, say::commands),
             recommended,

@@ -16,14 +16,16 @@ const REASON: &str = "halt_poll_ns applies to no vCPU that halted: their VMs hav
                       (KVM_CAP_HALT_POLL). Where single halts were recorded, `tune` plans a ceiling for each VM, and \
                       `tune --vm` tunes that of one.";
 
-/// The search's verdict, if any VM follows.
-pub(crate) fn verdict(follows: bool, of: Verdict) -> Verdict {
-    if follows { of } else { Verdict::NothingFollows }
-}
-
-/// Why it is so, in the same way.
-pub(crate) fn reason(follows: bool, of: impl FnOnce() -> String) -> String {
-    if follows { of() } else { REASON.to_owned() }
+/// Verdict and reason of a search, where any VM would follow.
+pub(crate) fn judged(
+    follows: bool,
+    search: impl FnOnce() -> (Verdict, String),
+) -> (Verdict, String) {
+    if follows {
+        search()
+    } else {
+        (Verdict::NothingFollows, REASON.to_owned())
+    }
 }
 
 /// vCPUs for which KVM does not poll, because their guests disabled it.

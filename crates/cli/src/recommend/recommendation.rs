@@ -103,8 +103,8 @@ impl Recommendation {
 
     /// The ceiling that VMs with one of their own are to have; no parameter of the host.
     pub(crate) fn own_ceiling_ns(&self) -> Option<u32> {
-        let setting = self.recommended.filter(|_| self.reaches_no_vm())?;
-        setting.beyond(&self.in_force).get(Parameter::HaltPollNs)
+        let changes = self.beyond_in_force().filter(|_| self.reaches_no_vm())?;
+        changes.get(Parameter::HaltPollNs)
     }
 
     /// The parameters that differ from those in force, where a setting is recommended.
@@ -181,6 +181,21 @@ impl Summary {
         match self {
             Self::Made(made) => made.text(),
             Self::None { why_not } => format!("{}: {why_not}.", self.what()),
+        }
+    }
+
+    /// The same where a table beside it has the effect of a change.
+    pub(crate) fn text_beside_figures(&self) -> String {
+        match self {
+            Self::Made(made) if made.changes => {
+                let Some(share) = &made.cost_share else {
+                    return self.text();
+                };
+                let (what, goal) = (made.what(), &made.goal.name);
+                let [change, interval] = [say::change(share.value), say::interval(share)];
+                format!("{what} (goal {goal}): a halt costs {change} ({interval})")
+            }
+            _ => self.text(),
         }
     }
 }

@@ -385,14 +385,16 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
         of => of,
     };
     let is_moot = !follows && recommended.is_none() && !inputs.terms.ceiling_only;
+    let of_search = || (advice.verdict, say::reason(inputs, advice, in_force, reach));
+    let (verdict, reason) = reach::judged(!is_moot, of_search);
     let mut view = TuneResult {
         schema: super::SCHEMA,
         basis: basis(info, candidates, partial),
         recommendation: Recommendation {
-            verdict: reach::verdict(!is_moot, advice.verdict),
+            verdict,
             changes: recommended.is_some(),
             follows: Some(follows),
-            reason: reach::reason(!is_moot, || say::reason(inputs, advice, in_force, reach)),
+            reason,
             notes: say::notes(candidates),
             recommended,
             ..found

@@ -16,10 +16,10 @@ use crate::recommend::guest::Place;
 use crate::recommend::guest::joined::{self, Beside, JoinFigures};
 use crate::recommend::guest::say::CPU_PM;
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
-use crate::recommend::{recommend_in_guest, say};
+use crate::recommend::recommend_in_guest;
 use crate::shown::Shown;
 use crate::tune::plan;
-use crate::tune::text::{goals_table, rejected};
+use crate::tune::text::{goals_table, head, rejected};
 
 pub(crate) fn run(
     opened: &Opened,
@@ -44,7 +44,8 @@ pub(crate) fn run(
 
 fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) -> String {
     let mut page = Page::styled(style);
-    head(&mut page, view);
+    let of = &view.recommendation;
+    head(&mut page, of, (", in the guest", &of.what()), None);
     page.gap();
     text::table(&mut page, &rows(view, top));
     page.heading("For each goal, in the guest");
@@ -59,18 +60,6 @@ fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) 
         page.wrapped(&format!("  {what:<12} "), &text, 15);
     }
     page.finish()
-}
-
-fn head(page: &mut Page, view: &GuestTuneResult) {
-    let of = &view.recommendation;
-    page.heading(&format!("Goal {}, in the guest", say::goal(&of.goal)));
-    page.advice("  ", &format!("{}.", of.what()), 2);
-    page.gap();
-    page.wrapped("  ", &of.reason, 2);
-    for text in &of.notes {
-        page.gap();
-        page.warning("  ! ", text, 4);
-    }
 }
 
 /// Settings compared on the second half of the recording.

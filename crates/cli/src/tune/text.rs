@@ -7,6 +7,7 @@ use crate::page::{Page, harmless};
 use crate::plan::TuneGoal;
 use crate::recommend::basis::rests;
 use crate::recommend::candidates::SettingRow;
+use crate::recommend::recommendation::Recommendation;
 use crate::recommend::view::{
     GoalAdvice, HaltFigures, PlayedSettings, RejectedSetting, SettingLine, TuneResult,
 };
@@ -21,7 +22,8 @@ pub(crate) fn render(
     style: Style,
 ) -> String {
     let mut page = Page::styled(style);
-    head(&mut page, view);
+    let of_vms = compare::vm_goals(view);
+    head(&mut page, &view.recommendation, ("", &view.what()), of_vms);
     if let Some(played) = &view.played {
         page.gap();
         text::table(&mut page, &settings_table(lines, top));
@@ -41,16 +43,23 @@ pub(crate) fn render(
     page.finish()
 }
 
-fn head(page: &mut Page, view: &TuneResult) {
-    page.heading(&format!("Goal {}", say::goal(&view.recommendation.goal)));
-    page.advice("  ", &format!("{}.", view.what()), 2);
-    page.gap();
-    page.wrapped("  ", &view.recommendation.reason, 2);
-    if let Some(text) = compare::vm_goals(view) {
+/// The recommendation, its reason, and facts that must be known beside it; `whose` is what it is for.
+pub(super) fn head(
+    page: &mut Page,
+    of: &Recommendation,
+    (whose, what): (&str, &str),
+    goals_of_vms: Option<String>,
+) {
+    page.heading(&format!("Goal {}{whose}", say::goal(&of.goal)));
+    page.advice("  ", &format!("{what}."), 2);
+    for text in [Some(of.reason.clone()), goals_of_vms]
+        .into_iter()
+        .flatten()
+    {
         page.gap();
         page.wrapped("  ", &text, 2);
     }
-    for text in &view.recommendation.notes {
+    for text in &of.notes {
         page.gap();
         page.warning("  ! ", text, 4);
     }
