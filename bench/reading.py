@@ -54,7 +54,7 @@ def timed(words):
 def halts(args, vm):
     """The lines of a VM, with their times: it sleeps, is woken after its gap, and runs 20 us later."""
     draw, pid = random.Random(vm), 1000 + 4 * vm
-    now, thread = draw.randrange(1_000_000), f"CPU 0/KVM {pid}/{pid + 1} [{vm % 60_000:03}]"
+    now, thread = draw.randrange(1_000_000), f"CPU 0/KVM {pid}/{pid + 1} [{vm % 256:03}]"
     at = lambda ns: f"{1000 + ns // 10**9}.{ns % 10**9:09}"
     for _ in range(args.halts):
         # A wake-up before the switch would be a line out of order, and a halt that is lost.
@@ -62,7 +62,7 @@ def halts(args, vm):
         ran = woken + 20_000
         yield now + 900, (f"{thread} {at(now + 900)}: sched:sched_switch: prev_comm=CPU 0/KVM prev_pid={pid + 1} prev_prio=120 "
                           "prev_state=S ==> next_comm=swapper next_pid=0 next_prio=120\n")
-        yield woken, (f"vhost-{pid} {pid}/{pid + 2} [{vm % 60_000:03}] {at(woken)}: sched:sched_waking: comm=CPU 0/KVM pid={pid + 1} "
+        yield woken, (f"vhost-{pid} {pid}/{pid + 2} [{vm % 256:03}] {at(woken)}: sched:sched_waking: comm=CPU 0/KVM pid={pid + 1} "
                       "prio=120 target_cpu=000\n")
         yield ran, f"{thread} {at(ran)}: kvm:kvm_vcpu_wakeup: wait time {ran - now} ns, polling valid\n"
         now = ran + 5_000
