@@ -265,8 +265,10 @@ fn the_lab_sees_its_waits_as_context_switches() {
     let Some(bench) = Bench::set_up() else { return };
     let recorded = bench.record("", "pingpong --rounds 2000 --cap 0");
     let counted = recorded.counted();
-    // The thread may also give up its CPU elsewhere in KVM_RUN, but never less often than it waits.
-    assert!(counted[0].voluntary >= counted[0].waits, "{counted:?}");
+    // The thread may also give up its CPU elsewhere in KVM_RUN, but not less often than it waits: one that is preempted
+    // before its schedule(), and woken meanwhile, has waited without a voluntary switch.
+    let switches = counted[0].voluntary + counted[0].involuntary;
+    assert!(switches >= counted[0].waits, "{counted:?}");
     let most = counted[0].waits + counted[0].waits / 100 + 10;
     assert!(counted[0].voluntary <= most, "{counted:?}");
 }
