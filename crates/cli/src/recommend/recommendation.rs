@@ -96,7 +96,7 @@ impl Recommendation {
         }
     }
 
-    /// Whether VMs were recorded that have ceilings of their own, all of them.
+    /// Whether every recorded VM has a ceiling of its own.
     pub(crate) fn reaches_no_vm(&self) -> bool {
         self.follows == Some(false)
     }

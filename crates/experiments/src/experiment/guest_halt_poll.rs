@@ -40,9 +40,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     integrity: Vec::new,
     limits: &[
         "cycles are taken for CPU time of the vCPU's thread, without the host's other work: a poll costs it the same \
-         whoever polls, but KVM ends its own where another task wants the CPU, and not the guest's",
+         in the host and in the guest, but KVM ends only the host's poll when another task wants the CPU",
         "the guest's windows begin at 50 us and shrink by halves, the host's end below 10 us: of halts longer than any \
-         window, three in ten of the mix, the guest polls more in vain",
+         window, three in ten of the mix, the guest has the longer failed polls",
     ],
     on_your_host: "`haltwise tune` on a capture of the guest (`record --guest`) says whether guest or host should \
                    poll; the findings `guest-veto` and `guest-hlt-below-break-even` say that the guest decides",

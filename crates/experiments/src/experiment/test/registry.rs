@@ -174,7 +174,7 @@ fn what_was_not_measured_is_not_shown() {
         let found = effects(&of_rounds(8));
         let mut all = of_checks.chain(found.iter().map(|effect| effect.same_direction));
         assert!(all.all(|it| it == SameDirection::NotShown));
-        // No more rounds can show it; without a change, more might. In between nobody looks.
+        // Blank blocks cannot be decided by more rounds; blocks without a change might be. 7 and 9 rounds are not checked.
         let looks = [7, 8, 9].map(|count| is_decided(&of_rounds(count)));
         assert_eq!(looks, [false, true, false]);
         let same = rounds(experiment, &variants, |_, _, _| 7.0);
