@@ -313,6 +313,9 @@ pub enum Origin {
 pub struct Table {
     /// Latencies in turn; none is empty.
     turns: [Arc<Vec<u64>>; CLASSES],
+    /// A bit for each class whose latencies are those of the next longer class: a replay asks for several classes of each
+    /// halt, and most of them have the same source.
+    alike: u32,
     rounds: [Round; CLASSES],
     /// No sleep of this class was recorded anywhere.
     guessed: [bool; CLASSES],
@@ -362,9 +365,11 @@ impl Table {
         let first = nearest(0)?;
         // Where one class is known, each has a nearest.
         let nearest: [_; CLASSES] = std::array::from_fn(|class| nearest(class).unwrap_or(first));
+        let turns = nearest.map(|(_, turns, _)| Arc::clone(turns));
         Some(Self {
             rounds: nearest.map(|(_, turns, _)| Round::new(turns.len())),
-            turns: nearest.map(|(_, turns, _)| Arc::clone(turns)),
+            alike: alike(&turns),
+            turns,
             guessed: std::array::from_fn(|class| nearest[class].0 != class),
             origins: nearest.map(|(.., origin)| origin),
             longer_ns: sources
@@ -414,6 +419,11 @@ impl Table {
             .ok()
             .and_then(|index| turns.get(index));
         (latency_ns.copied().unwrap_or(0), self.guessed[class])
+    }
+
+    /// Whether a class has the latencies of the next longer class, turn by turn.
+    pub(super) fn is_like_next(&self, class: usize) -> bool {
+        self.alike >> class & 1 == 1
     }
 
     /// Where the latencies of a class come from; for one that was guessed, those of the nearest.
@@ -483,6 +493,7 @@ impl Table {
                     *turns = other;
                 }
             }
+            table.alike = alike(&table.turns);
             table
         })
     }
@@ -491,6 +502,14 @@ impl Table {
     pub fn median(&self, class: usize) -> u64 {
         median(&self.turns[class]).unwrap_or(0)
     }
+}
+
+/// Classes whose latencies are those of the next longer class, a bit each.
+fn alike(turns: &[Arc<Vec<u64>>; CLASSES]) -> u32 {
+    let pairs = turns.windows(2).enumerate();
+    pairs.fold(0, |alike, (class, pair)| {
+        alike | u32::from(Arc::ptr_eq(&pair[0], &pair[1]) || pair[0] == pair[1]) << class
+    })
 }
 
 /// The share of few sleeps that is taken for undisturbed.

@@ -226,6 +226,7 @@ impl Steps<'_> {
         let met_ns = self.met_ns;
         let lowest = class_of(shortest_ns.saturating_sub(polled_ns).max(met_ns + 1));
         let highest = class_of(gap_ns.max(met_ns + 1));
+        let own = self.sample.slept_class();
         let mut last = self.latency(highest)?;
         prepared.top = last;
         let mut step = |end, latency| {
@@ -234,6 +235,9 @@ impl Steps<'_> {
             prepared.steps += 1;
         };
         for class in (lowest..highest).rev() {
+            if self.table.is_like_next(class) && class != own && class + 1 != own {
+                continue;
+            }
             let latency = self.latency(class)?;
             if latency != last {
                 // Below 2^30: the class ends below the gap.
