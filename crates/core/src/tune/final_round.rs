@@ -136,7 +136,7 @@ impl Places {
         of_front: 32,
     };
 
-    /// Out of a round that played the whole fit half.
+    /// Out of the round after it.
     const OF_FIT: Self = Self {
         best: 4,
         simplest: 4,
@@ -210,8 +210,11 @@ pub fn play_final(inputs: &Inputs, found: &[Found], aims: &[Aim], pool: &impl Po
     of
 }
 
+/// The round after a search plays about so many halts of the fit half at most: four times as many as the search.
+const MOST_HALTS: usize = 1 << 21;
+
 /// Settings of the final beside the setting in force and the default: `first` ones, then those of the search. Where the
-/// search played a sample, a round on all halts of the fit half comes before.
+/// search played a sample, a round on a larger one comes before.
 pub(super) fn others<S: Candidate>(
     inputs: &Inputs,
     mut first: Vec<S>,
@@ -221,10 +224,11 @@ pub(super) fn others<S: Candidate>(
 ) -> Vec<S> {
     let mut others = wanted(inputs, found, aims, &Places::OF_SEARCH);
     others.retain(|knobs| !first.contains(knobs));
-    if search::one_in(inputs) > 1 {
+    if search::one_in(inputs, search::MOST_HALTS) > 1 {
+        let larger = Part::Fit(search::one_in(inputs, MOST_HALTS));
         let many = first.len();
         first.append(&mut others);
-        let found = search::play(inputs, first, Part::Fit(1), "fit", pool);
+        let found = search::play(inputs, first, larger, "fit", pool);
         let next = |found| wanted(inputs, found, aims, &Places::OF_FIT);
         (first, others) = (next(&found[..many]), next(&found));
         others.retain(|knobs| !first.contains(knobs));

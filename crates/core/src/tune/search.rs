@@ -56,7 +56,7 @@ const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
 
 /// A search plays about so many halts at most, in stretches: settings that cost as little to a thousandth are many, and
 /// those that come into the final are played on all halts.
-const MOST_HALTS: usize = 1 << 19;
+pub(super) const MOST_HALTS: usize = 1 << 19;
 
 /// Around how many of the best, for each aim, a round looks.
 pub(super) const AROUND: usize = 4;
@@ -77,7 +77,7 @@ pub fn search_up_to<S: Candidate>(
     let [in_force, _] = S::named(&inputs.terms);
     let is_allowed = |knobs: &S| knobs.key()[0] <= highest_ns || *knobs == in_force;
     let mut known = BTreeSet::new();
-    let part = Part::Fit(one_in(inputs));
+    let part = Part::Fit(one_in(inputs, MOST_HALTS));
     let mut play = |mut wanted: Vec<S>, what| {
         wanted.retain(|knobs| is_allowed(knobs) && known.insert(knobs.key()));
         play(inputs, wanted, part, what, pool)
@@ -93,10 +93,10 @@ pub fn search_up_to<S: Candidate>(
     found
 }
 
-/// One of so many stretches of the fit half is played in a search; 1 for all of them.
-pub(super) fn one_in(inputs: &Inputs) -> usize {
+/// One of so many stretches of the fit half is played, which leaves about `most` halts; 1 for all of them.
+pub(super) fn one_in(inputs: &Inputs, most: usize) -> usize {
     let halts = inputs.seats.iter().map(|it| inputs.halves(it).0.len());
-    halts.sum::<usize>().div_ceil(MOST_HALTS).max(1)
+    halts.sum::<usize>().div_ceil(most).max(1)
 }
 
 pub(super) fn play<S: Candidate>(

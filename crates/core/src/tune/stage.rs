@@ -85,6 +85,8 @@ impl Entry {
 pub enum Part {
     /// The half that fits: one of so many stretches of it, as if the others were like it.
     Fit(usize),
+    /// The same of each vCPU by itself: as many of its stretches as leave about so many of its halts.
+    FitOfEach(usize),
     /// All, in parts: those that fit, then each judging block.
     Whole,
     /// The same, with something that was not recorded taken otherwise.
@@ -204,16 +206,19 @@ fn play_piece<S: Candidate>(
     // A grid takes longer to make than to copy, and those of many vCPUs are alike.
     let mut made: Option<([Option<u32>; 2], Box<Grid>)> = None;
     for seated in lot {
-        let chosen: Option<(usize, Vec<&[Sample]>)> = match part {
-            Part::Fit(many) => Some((many, stretches(inputs, seated, many).collect())),
+        let many = match part {
+            Part::Fit(many) => Some(many),
+            Part::FitOfEach(most) => Some(inputs.halves(seated).0.len().div_ceil(most).max(1)),
             Part::Whole | Part::Doubted(_) => None,
         };
+        let chosen: Option<(usize, Vec<&[Sample]>)> =
+            many.map(|many| (many, stretches(inputs, seated, many).collect()));
         if matches!(&chosen, Some((_, stretches)) if stretches.is_empty()) {
             continue;
         }
         let doubt = match part {
-            Part::Fit(_) | Part::Whole => None,
             Part::Doubted(doubt) => Some(doubt),
+            _ => None,
         };
         let other = doubt.and_then(|doubt| doubt.table(seated));
         let taken = Taken {

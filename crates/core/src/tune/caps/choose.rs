@@ -22,6 +22,9 @@ struct Offer {
     fit: Sums,
 }
 
+/// Ceilings are chosen by about so many halts of a vCPU at most, in stretches.
+const MOST_HALTS: usize = 1 << 18;
+
 /// Sets of the parameters that ceilings share, tried at most.
 const SETS: usize = 8;
 
@@ -130,7 +133,8 @@ fn offers(
     let follow = Some((follow, &params)).filter(|(follow, _)| !follow.is_empty());
     for (batch, entries) in batches.chain(follow) {
         let vcpus: Vec<_> = batch.iter().map(|crowd| crowd.seats.clone()).collect();
-        for played in stage::play_each(inputs, &vcpus, entries, Part::Fit(1), "caps", pool) {
+        let part = Part::FitOfEach(MOST_HALTS);
+        for played in stage::play_each(inputs, &vcpus, entries, part, "caps", pool) {
             let offer = |(entry, parts): (&Entry, &Vec<Sums>)| Offer {
                 entry: *entry,
                 fit: Sums::total(parts),
