@@ -1,7 +1,7 @@
 //! Laws of counts. They are read while vCPUs run, so that a halt may be in one of them and not yet in the
 //! next: what little that makes is allowed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::LogHist;
@@ -20,7 +20,7 @@ const NS_READ_APART: u64 = 1_000_000_000;
 const MOST: usize = 1 << 20;
 
 /// Since when each vCPU's halts are counted: the beginning of the latest interval in which it halted.
-pub(super) type Counted = HashMap<(Option<VmIndex>, Option<VcpuId>, Tid), u64>;
+pub(super) type Counted = BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid), u64>;
 
 impl Laws {
     pub(crate) fn halt_counts(&mut self, row: &HaltCounts) -> Result<(), Law> {

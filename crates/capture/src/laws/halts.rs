@@ -1,6 +1,6 @@
 //! Laws of single halts, and of those that follow each other on one vCPU.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use haltwise_core::event::Halt;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
@@ -19,7 +19,7 @@ type Seat = (Option<VmIndex>, Option<VcpuId>, Tid);
 
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    latest: HashMap<Seat, Latest>,
+    latest: BTreeMap<Seat, Latest>,
     batch: u64,
 }
 
