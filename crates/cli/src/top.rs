@@ -4,12 +4,12 @@
 //! |---|---|
 //! | [`step`] | what every vCPU did in one interval |
 //! | [`timeline`] | the steps that are kept, and the one that is looked at |
-//! | [`grid`], [`recorded`] | steps from a capture |
+//! | [`recorded`] | steps from a capture |
 //! | [`live`] | steps from this host |
 //! | [`origin`] | what is the same for all steps |
 //! | [`piloted`] | what the pilot says of the VMs, where one runs |
 //! | [`figures`], [`rows`], [`columns`] | what is said of a VM and of a vCPU, in which order |
-//! | [`input`], [`keys`], [`model`] | keys, what they mean, what comes of it |
+//! | [`keys`], [`model`] | the table of keys; the view and how a key changes it |
 //! | [`draw`] | the screens, as cells |
 //! | [`view`] | a step as data: the JSON |
 //! | [`tty`], [`full`] | the terminal, and the loop that serves it |
@@ -18,8 +18,6 @@ mod columns;
 mod draw;
 mod figures;
 mod full;
-mod grid;
-mod input;
 mod keys;
 pub(crate) mod live;
 mod model;

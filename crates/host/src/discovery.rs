@@ -25,7 +25,6 @@ mod qemu;
 mod roster;
 mod running;
 mod selector;
-mod threads;
 mod vmm;
 mod work;
 
@@ -47,7 +46,6 @@ pub(crate) use self::presence::{Known, Presence};
 pub use self::roster::{RosterBuilder, VmLabel};
 pub use self::running::{VcpuThreads, are_running};
 pub use self::selector::{SelectError, VmSelector};
-pub use self::threads::threads_of;
 
 /// A process that runs one or more VMs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -149,8 +149,7 @@ fn read_tables(
     let samples = opened.host_samples();
     samples.rows.iter().for_each(|sample| ledger.host(sample));
     let states = opened.idle_states();
-    let rows = states.rows.iter();
-    rows.for_each(|state| ledger.idle_state(state));
+    (states.rows.iter()).for_each(|state| ledger.idle_state(state));
     let lost = opened.lost();
     lost.rows.iter().for_each(|lost| ledger.lost(lost));
     let tables = [
@@ -162,8 +161,8 @@ fn read_tables(
         (false, states.broken.as_ref()),
         (false, lost.broken.as_ref()),
     ];
-    let broken = tables.into_iter();
-    let broken = broken.filter_map(|(is_main, broken)| Some((is_main, broken?.clone())));
+    let broken =
+        (tables.into_iter()).filter_map(|(is_main, broken)| Some((is_main, broken?.clone())));
     let broken = broken.collect();
     (ends, broken)
 }
@@ -177,14 +176,16 @@ fn started_utc(clock: &Clock) -> Option<String> {
 /// The last thing that a recording without an end tells of.
 fn last_seen(ledger: &Ledger) -> Option<u64> {
     let accounts = ledger.places().map(|(_, account)| account.span.last_ns);
-    accounts.chain(ledger.host.last_ns()).max()
+    let sampled = ledger.host.last_sample().map(|sample| sample.time_ns);
+    accounts.chain(sampled).max()
 }
 
 /// Cost of the recorder as sampled while it ran, where the recorder could not report the cost at the end.
 fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
+    let last = ledger.host.last_sample()?;
     Some(Overhead {
-        recorder_cpu_ns: ledger.host.recorder_cpu_ns()?,
-        bpf_cpu_ns: ledger.host.bpf_cpu_ns(),
+        recorder_cpu_ns: last.recorder_cpu_ns,
+        bpf_cpu_ns: last.bpf_cpu_ns,
         recorder_rss_bytes: ledger.host.recorder_rss_bytes,
         added_ns_per_halt: None,
         added_ns_per_exit: None,

@@ -21,10 +21,8 @@ pub(crate) mod theme;
 mod vcpu;
 
 use haltwise_core::ids::VmIndex;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::Frame;
 use ratatui::text::Line;
-use ratatui::widgets::Widget;
 
 use self::theme::{Theme, cut};
 use super::columns::Table;
@@ -38,11 +36,12 @@ const LEAST: (usize, usize) = (20, 4);
 /// Lines of a table that must remain before anything else is drawn: a heading and some rows.
 const TABLE: usize = 5;
 
-pub(crate) fn draw(model: &Model, theme: Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>) {
+    let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let lines = lines(model, theme, width, height);
     for (line, row) in lines.into_iter().zip(area.rows()) {
-        cut(line, width).render(row, buffer);
+        frame.render_widget(cut(line, width), row);
     }
 }
 

@@ -145,7 +145,7 @@ impl Figures {
             vcpus,
             vetoes: vetoes.count(),
             said: IntervalFigures {
-                cpu_percent: step.cpus(key).map(|cpus| cpus * 100.0),
+                cpu_percent: step.cpus_of(key).map(|cpus| cpus * 100.0),
                 halts: seen.then_some(halts.halts),
                 halts_per_s: seen.then(|| per_s(halts.halts, length as f64)),
                 waits: seen.then_some(halts.waits),

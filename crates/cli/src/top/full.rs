@@ -1,21 +1,21 @@
-//! The full screen: keys in, steps in, cells out, until the user has seen enough.
+//! The full screen: keys and steps in, drawings out, until the user quits.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
 use super::draw::{self, theme::Theme};
-use super::keys::Action;
+use super::keys::{self, Action};
 use super::live::Live;
 use super::model::Model;
 use super::tty::{Tty, lost};
 use crate::collect::interrupt::Interrupt;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::time::nanos;
 
 /// Between two looks at the clock while a capture is played.
 const FRAME: Duration = Duration::from_millis(40);
-/// At the latest then, it is looked whether a signal came.
+/// The longest wait: signals and a hang-up are seen after it.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs until `q` or a signal. The terminal is as it was before when this returns.
@@ -35,25 +35,23 @@ pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrup
         let passed = last.elapsed();
         last = Instant::now();
         stale |= model.play(nanos(passed));
-        stale |= tty.was_resized();
         if stale {
-            show(&model, theme, &mut tty)?;
-            stale = false;
+            let drawn = (tty.screen).draw(|frame| draw::draw(&model, theme, frame));
+            drawn.context("draw").map_err(lost)?;
         }
-        let keys = tty.keys(wait(&model, live.as_ref()))?;
-        let size = tty
-            .screen
-            .size()
-            .context("ask for the size")
-            .map_err(lost)?;
-        for key in keys {
-            stale = true;
-            match model.press(key, draw::page(size.height)) {
-                Some(Action::Redraw) => tty.redraw()?,
-                Some(Action::Suspend) => tty.suspend()?,
-                Some(Action::Quit) => return Ok(Exit::Done),
-                _ => {}
+        let mut event = tty.next(wait(&model, live.as_ref()))?;
+        stale = event.is_some();
+        while let Some(now) = event {
+            let page = draw::page(tty.screen.get_frame().area().height);
+            for key in now.as_key_press_event().into_iter().flat_map(keys::presses) {
+                match model.press(key, page) {
+                    Some(Action::Redraw) => tty.clear()?,
+                    Some(Action::Suspend) => tty.suspend()?,
+                    Some(Action::Quit) => return Ok(Exit::Done),
+                    _ => {}
+                }
             }
+            event = tty.next(Duration::ZERO)?;
         }
     }
     Ok(Exit::Done)
@@ -62,14 +60,5 @@ pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrup
 fn wait(model: &Model, live: Option<&Live>) -> Duration {
     let collector = live.map_or(LOOK, Live::rest);
     let frame = if model.playing { FRAME } else { LOOK };
-    collector.min(frame).min(LOOK)
-}
-
-fn show(model: &Model, theme: Theme, tty: &mut Tty) -> Result<(), Failure> {
-    let drawn = tty.screen.draw(|frame| {
-        let area = frame.area();
-        draw::draw(model, theme, area, frame.buffer_mut());
-    });
-    drawn.context("draw").map_err(lost)?;
-    Ok(())
+    collector.min(frame)
 }

@@ -4,19 +4,15 @@
 //! each vCPU are read once for each step. Windows and ceilings come from the walk over all vCPUs that
 //! goes with it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context;
 use haltwise_capture::info::Clock;
-use haltwise_core::account::ledger::Place;
-use haltwise_core::event::{Facts, KnobScope, Paused, Vcpu, Vm};
-use haltwise_core::ids::{Pid, VmIndex};
+use haltwise_core::event::{Facts, KnobScope, Paused, Vm};
+use haltwise_core::ids::Pid;
 use haltwise_core::recording::Mode;
-use haltwise_core::stats::Fold;
 use haltwise_host::collector::Collector;
-use haltwise_host::discovery::threads_of;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
 use haltwise_host::sandbox::Duties;
@@ -24,7 +20,7 @@ use haltwise_host::{clock, host_sample};
 
 use super::origin::Origin;
 use super::piloted::Reader;
-use super::step::{Around, Key, Step, Used, lost_count};
+use super::step::{Around, Step, Used, used_so_far};
 use crate::collect::attach::{self, explain};
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::Failure;
@@ -43,9 +39,8 @@ pub(crate) struct Live {
     interval_ns: u64,
     mode: Mode,
     watch: Watch,
-    gone: BTreeSet<VmIndex>,
     around: Around,
-    used: BTreeMap<Place, Used>,
+    used: Used,
     pilot: Reader,
     step: Step,
 }
@@ -80,9 +75,8 @@ impl Live {
             interval_ns: nanos(wanted.interval),
             mode: options.mode,
             watch: Watch::default(),
-            gone: BTreeSet::new(),
             around: Around::default(),
-            used: BTreeMap::new(),
+            used: Used::new(),
             pilot: Reader::default(),
             step: Step::between(start_ns, start_ns),
         };
@@ -143,102 +137,52 @@ impl Live {
         let mut step = std::mem::replace(&mut self.step, Step::between(now, now));
         step.end_ns = now;
         step.settle();
-        step.around = self.around(&step);
+        self.advance(&step);
+        step.around = self.around.clone();
         self.collector.look_at_threads();
-        let now = Used::so_far(self.collector.roster());
-        let since = |(place, used): (&Place, &Used)| {
-            let before = self.used.get(place).copied().unwrap_or_default();
-            (*place, used.since(before))
-        };
-        step.used = now.iter().map(since).collect();
-        self.used = now;
+        let used = used_so_far(self.collector.roster());
+        step.use_cpus(&self.used, &used);
+        self.used = used;
         // The sample at its end is the first of the next.
-        if let Some(sample) = step.last_sample() {
-            self.step.host(sample);
+        if let Some(sample) = step.host.last_sample() {
+            self.step.host.sample(&sample);
         }
         step
     }
 
     fn sample(&mut self) {
         if let Ok(sample) = host_sample::read(&self.root, self.collector.kernel_cpu_ns()) {
-            self.step.host(&sample);
+            self.step.host.sample(&sample);
         }
     }
 
     fn look(&mut self) -> Result<(), haltwise_host::root::RootError> {
         let changes = (self.watch).changes(&self.root, Look::All, clock::monotonic_ns)?;
-        let host = changes
-            .into_iter()
-            .filter(|knob| knob.scope == KnobScope::Host);
-        let host: Vec<_> = host.collect();
-        if !host.is_empty() {
-            let map = Rc::make_mut(&mut self.around.knobs);
-            map.extend(host.into_iter().map(|knob| (knob.name, knob.value)));
+        for knob in changes.iter().filter(|it| it.scope == KnobScope::Host) {
+            self.around.set(knob);
         }
         Ok(())
     }
 
-    /// VMs that run, or did something before they went; and of their vCPUs the same.
-    fn around(&mut self, step: &Step) -> Around {
-        let roster = self.collector.roster();
-        let mut vms: Vec<Vm> = Vec::new();
-        let mut vcpus: Vec<Vcpu> = Vec::new();
-        let mut processes = BTreeMap::new();
-        for vm in &roster.vms {
-            let wanted = self.wanted.is_empty() || self.wanted.contains(&vm.key.pid);
-            let acted = step.acted(Key::Vm(vm.index));
-            if !wanted || (self.gone.contains(&vm.index) && !acted) {
-                continue;
-            }
-            // A process with many VMs is read once.
-            let process = processes.entry((vm.key.pid, vm.key.start_ticks));
-            let threads: &Option<_> = process.or_insert_with(|| threads_of(&self.root, &vm.key));
-            if threads.is_none() {
-                self.gone.insert(vm.index);
-            }
-            if threads.is_none() && !acted {
-                continue;
-            }
-            // Only whether it is paused now: what is over would make each step's another, as counts of threads would.
+    fn advance(&mut self, step: &Step) {
+        let mut roster = self.collector.roster().clone();
+        // Totals that grow would make each step's roster another.
+        for vm in &mut roster.vms {
             let from_ns = vm.paused.map(|paused| paused.from_ns);
-            let paused = from_ns.map(|from_ns| Paused {
+            vm.paused = from_ns.map(|from_ns| Paused {
                 over_ns: 0,
                 from_ns,
             });
-            vms.push(Vm {
-                paused,
-                threads: None,
-                ..vm.clone()
-            });
-            let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
-            let own = roster.vcpus[first..]
-                .iter()
-                .take_while(|v| v.vm == vm.index);
-            let own = own.filter(|vcpu| {
-                let runs = threads.as_ref().is_some_and(|all| all.contains(&vcpu.tid));
-                // Before its first KVM_RUN a vCPU has no thread.
-                runs || vcpu.tid.0 == 0 || step.acted(Key::Vcpu(vm.index, vcpu.id))
-            });
-            vcpus.extend(own.map(|vcpu| Vcpu {
-                time: None,
-                ..vcpu.clone()
-            }));
+            vm.threads = None;
         }
-        // A history holds thousands of steps: what has not changed is held once.
-        renew(&mut self.around.vms, vms);
-        renew(&mut self.around.vcpus, vcpus);
-        if lost_count(&step.lost) > 0 {
-            Rc::make_mut(&mut self.around.lost).fold(&step.lost);
-        }
+        roster.vcpus.iter_mut().for_each(|vcpu| vcpu.time = None);
+        let wanted = &self.wanted;
+        let is_wanted = |vm: &Vm| wanted.is_empty() || wanted.contains(&vm.key.pid);
+        self.around.advance(step, &roster, is_wanted);
         let pilot = self.pilot.of(&self.root, &self.around.vms);
-        renew(&mut self.around.pilot, pilot);
+        if *self.around.pilot != pilot {
+            self.around.pilot = Rc::new(pilot);
+        }
         self.around.added_ns_per_halt = self.collector.added_ns_per_halt();
-        self.around.clone()
-    }
-}
-
-fn renew<T: PartialEq>(held: &mut Rc<T>, now: T) {
-    if **held != now {
-        *held = Rc::new(now);
     }
 }

@@ -2,9 +2,9 @@
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::{VcpuId, VmIndex};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::columns::{self, Column, Table, There};
-use super::input::Key as Pressed;
 use super::keys::{self, Action};
 use super::origin::Origin;
 use super::rows::{self, TopRow};
@@ -102,7 +102,7 @@ impl Model {
 
     pub(crate) fn there(&self) -> There {
         There {
-            cpu: self.step().is_some_and(|it| !it.used.is_empty()),
+            cpu: self.step().is_some_and(|it| !it.cpus.is_empty()),
             exits: self.exits(),
             history: self.timeline.len() > 1,
             pilot: self.step().is_some_and(|it| !it.around.pilot.is_empty()),
@@ -181,7 +181,7 @@ impl Model {
 
     /// A key was pressed. `page`: how many rows a screen shows. Gives what is left to the driver: to draw anew, to leave
     /// the terminal to the shell for a while, to quit.
-    pub(crate) fn press(&mut self, key: Pressed, page: usize) -> Option<Action> {
+    pub(crate) fn press(&mut self, key: KeyEvent, page: usize) -> Option<Action> {
         if self.typing.is_some() {
             return self.type_filter(key);
         }
@@ -193,16 +193,17 @@ impl Model {
         self.act(action, page)
     }
 
-    fn type_filter(&mut self, key: Pressed) -> Option<Action> {
-        match key {
-            Pressed::Ctrl('c') => return Some(Action::Quit),
-            Pressed::Enter => self.typing = None,
-            Pressed::Esc => self.filter = self.typing.take().unwrap_or_default(),
-            Pressed::Backspace => {
+    fn type_filter(&mut self, key: KeyEvent) -> Option<Action> {
+        match (key.code, key.modifiers) {
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Some(Action::Quit),
+            (KeyCode::Char('u'), KeyModifiers::CONTROL) => self.filter.clear(),
+            (_, KeyModifiers::CONTROL) => {}
+            (KeyCode::Enter, _) => self.typing = None,
+            (KeyCode::Esc, _) => self.filter = self.typing.take().unwrap_or_default(),
+            (KeyCode::Backspace, _) => {
                 self.filter.pop();
             }
-            Pressed::Ctrl('u') => self.filter.clear(),
-            Pressed::Char(c) if self.filter.chars().count() < FILTER => self.filter.push(c),
+            (KeyCode::Char(c), _) if self.filter.chars().count() < FILTER => self.filter.push(c),
             _ => {}
         }
         None

@@ -1,5 +1,5 @@
-//! Steps from a capture. Rows are read in batches: what is kept is as large as there are vCPUs and
-//! steps, and where that is too much, steps become longer.
+//! Steps from a capture. Rows are read in batches: memory grows with vCPUs and steps, and steps are longer where
+//! there would be too many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,15 +10,14 @@ use haltwise_capture::note::Note;
 use haltwise_capture::table::Table;
 use haltwise_core::account::seen::Span;
 use haltwise_core::account::within::Interval;
-use haltwise_core::event::{Halt, HaltCounts, Knob, KnobScope, Vcpu, Vm, WindowChange};
+use haltwise_core::event::{Halt, HaltCounts, Knob, KnobScope, Vm, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
-use haltwise_core::stats::Fold;
+use haltwise_core::stats::total;
 
-use super::grid::Grid;
 use super::origin::Origin;
-use super::step::{Key, Losses, Step, Used};
+use super::step::{Around, Step, Used, used_so_far};
 use super::timeline::Timeline;
 use crate::exit::Failure;
 use crate::reading::open::{explain_shared, in_a_line};
@@ -42,9 +41,10 @@ pub(crate) fn load(
     let opened = Opened::open(dir)?;
     let capture = opened.capture();
     let wanted = pick(&capture.info().roster)?;
+    let mut from = capture.info().clock.start_monotonic_ns;
+    let step = |end| Step::between(std::mem::replace(&mut from, end), end);
     let mut reader = Reader {
-        grid: grid(&opened, length),
-        knobs: capture.info().knobs.clone(),
+        steps: ends(&opened, length).into_iter().map(step).collect(),
         wanted,
         is_full: capture.info().mode == Mode::Full,
         has_exits: capture.info().exits.is_some(),
@@ -71,7 +71,7 @@ pub(crate) fn load(
         }
         origin.partial = true;
     }
-    let steps = reader.finish(capture);
+    let steps = reader.finish(&opened);
     Ok((origin, Timeline::of(steps)))
 }
 
@@ -104,8 +104,13 @@ fn origin(capture: &Capture, dir: &Path) -> Origin {
     origin
 }
 
-/// Where steps end: at even distances; in counts mode where the recorder read its counts.
-fn grid(opened: &Opened, length: Length) -> Grid {
+/// More cells, each a vCPU in a step, are not kept: an hour of ten vCPUs in steps of a second, some hundred megabytes.
+const CELLS: u64 = 40_000;
+
+const STEPS: u64 = 20_000;
+
+/// The moments at which steps end: at even distances; in counts mode where the recorder read its counts.
+fn ends(opened: &Opened, length: Length) -> Vec<u64> {
     let info = opened.info();
     let start_ns = info.clock.start_monotonic_ns;
     let ended = info.ended.as_ref().map(|ended| ended.time_ns);
@@ -125,17 +130,79 @@ fn grid(opened: &Opened, length: Length) -> Grid {
         };
         feed(opened.capture().halt_counts(), see).ok();
     }
-    let end_ns = ended.unwrap_or(last_ns).max(start_ns);
+    let whole = Interval {
+        start_ns,
+        end_ns: ended.unwrap_or(last_ns).max(start_ns),
+    };
     match length {
-        Length::Whole => Grid::whole(start_ns, end_ns),
-        Length::Ns(ns) if along => Grid::along(start_ns, end_ns, ns, read),
-        Length::Ns(ns) => Grid::even(start_ns, end_ns, ns),
+        Length::Whole => vec![whole.end_ns],
+        Length::Ns(ns) => {
+            let ns = bounded(&info.roster, whole, ns);
+            if along {
+                at_readings(whole, ns, read)
+            } else {
+                even(whole, ns)
+            }
+        }
     }
 }
 
+/// The length of steps: as asked, doubled until there are neither too many steps nor too many cells.
+fn bounded(roster: &Roster, whole: Interval, length_ns: u64) -> u64 {
+    let lived = |vm: &Vm| (vm.index, whole.of_vm(vm).length_ns());
+    let lived: BTreeMap<VmIndex, u64> = roster.vms.iter().map(lived).collect();
+    let cells = |length_ns: u64| -> u64 {
+        let vcpus = roster.vcpus.iter().filter_map(|vcpu| lived.get(&vcpu.vm));
+        total(vcpus.map(|lived_ns| lived_ns.div_ceil(length_ns).max(1)))
+    };
+    let mut length_ns = length_ns.max(1);
+    while length_ns < whole.length_ns()
+        && (whole.length_ns() / length_ns > STEPS || cells(length_ns) > CELLS)
+    {
+        length_ns = length_ns.saturating_mul(2);
+    }
+    length_ns
+}
+
+/// Steps of the same length; the last may be up to a half longer or shorter.
+fn even(whole: Interval, length_ns: u64) -> Vec<u64> {
+    let count = (whole.length_ns() / length_ns).max(1);
+    let ends = (1..=count).map(|n| whole.start_ns.saturating_add(n.saturating_mul(length_ns)));
+    closed(ends.collect(), whole.end_ns, length_ns)
+}
+
+/// Steps that end at some of the readings, no nearer to each other than most of a length.
+fn at_readings(whole: Interval, length_ns: u64, readings: BTreeSet<u64>) -> Vec<u64> {
+    // A reading comes a little late, and the next is late by as much less.
+    let near = length_ns - length_ns / 10;
+    let mut ends = Vec::new();
+    let mut from = whole.start_ns;
+    for reading in readings {
+        if reading <= whole.end_ns && reading >= from.saturating_add(near) {
+            ends.push(reading);
+            from = reading;
+        }
+    }
+    if ends.is_empty() {
+        return vec![whole.end_ns];
+    }
+    closed(ends, whole.end_ns, length_ns)
+}
+
+/// Lets the last step end with the recording.
+fn closed(mut ends: Vec<u64>, end_ns: u64, length_ns: u64) -> Vec<u64> {
+    match ends.last_mut() {
+        Some(last) if *last > end_ns || end_ns - *last <= length_ns / 2 => *last = end_ns,
+        _ => ends.push(end_ns),
+    }
+    ends
+}
+
+/// Facts between two looks at what only building needs.
+const LOOK: u64 = 1 << 16;
+
 struct Reader {
-    grid: Grid,
-    knobs: Vec<Knob>,
+    steps: Vec<Step>,
     wanted: Option<Vec<VmIndex>>,
     is_full: bool,
     has_exits: bool,
@@ -148,30 +215,38 @@ impl Reader {
         select::is_among(self.wanted.as_deref(), vm)
     }
 
-    /// Puts the small tables into their steps.
-    fn small_tables(&mut self, opened: &Opened) {
-        let (samples, lost, knobs) = (opened.host_samples(), opened.lost(), opened.knobs());
-        for sample in &samples.rows {
-            self.grid.at(sample.time_ns).host(sample);
-        }
-        // Halts that are in the counts are not lost here.
-        let info = opened.info();
-        let lost_rows = lost.rows.iter();
-        for lost in lost_rows.filter(|lost| !info.is_in_counts(&lost.place)) {
-            self.grid.at(lost.time_ns).lost(lost);
-        }
-        self.knobs.extend(knobs.rows.iter().cloned());
+    /// The step of a moment: the first that does not end before it; else the last.
+    fn at(&mut self, time_ns: u64) -> &mut Step {
+        let place = self.steps.partition_point(|step| step.end_ns < time_ns);
+        let place = place.min(self.steps.len() - 1);
+        &mut self.steps[place]
     }
 
     /// The step of a row, where its VM is wanted.
     fn step(&mut self, vm: Option<VmIndex>, time_ns: u64) -> Option<&mut Step> {
         self.facts += 1;
-        self.is_wanted(vm).then(|| self.grid.at(time_ns))
+        if self.facts.is_multiple_of(LOOK) {
+            self.steps.iter_mut().for_each(Step::settle);
+        }
+        self.is_wanted(vm).then(|| self.at(time_ns))
     }
 
-    fn finish(mut self, capture: &Capture) -> Vec<Step> {
-        let info = capture.info();
-        let mut steps = std::mem::take(&mut self.grid).finish();
+    /// Puts the small tables into their steps.
+    fn small_tables(&mut self, opened: &Opened) {
+        for sample in &opened.host_samples().rows {
+            self.at(sample.time_ns).host.sample(sample);
+        }
+        // Halts that are in the counts are not lost here.
+        let lost = opened.lost().rows.iter();
+        for lost in lost.filter(|lost| !opened.info().is_in_counts(&lost.place)) {
+            self.at(lost.time_ns).lost(lost);
+        }
+    }
+
+    fn finish(mut self, opened: &Opened) -> Vec<Step> {
+        let info = opened.info();
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.iter_mut().for_each(Step::settle);
         if let Some(first) = steps.first_mut() {
             first.start_ns = first.told().start_ns;
         }
@@ -179,45 +254,33 @@ impl Reader {
             last.end_ns = last.told().end_ns;
         }
         let roster = &of_interval(&info.roster, &steps);
-        self.knobs.retain(|knob| knob.scope == KnobScope::Host);
-        self.knobs.sort_by_key(|knob| knob.time_ns);
-        let mut knobs = self.knobs.iter().peekable();
-        let mut in_force = Rc::new(BTreeMap::new());
-        let mut lost = Losses::default();
-        let mut there = There::default();
+        let mut knobs: Vec<&Knob> = info.knobs.iter().chain(&opened.knobs().rows).collect();
+        knobs.retain(|knob| knob.scope == KnobScope::Host);
+        knobs.sort_by_key(|knob| knob.time_ns);
+        let mut knobs = knobs.into_iter().peekable();
+        let mut around = Around {
+            added_ns_per_halt: info.overhead.and_then(|it| it.added_ns_per_halt),
+            ..Around::default()
+        };
         let mut sample = None;
         for step in &mut steps {
-            let until = step.end_ns;
-            let is_there = |vm: &Vm| {
-                let acted = step.acted(Key::Vm(vm.index));
-                self.is_wanted(Some(vm.index)) && (acted || step.holds(vm))
-            };
-            there.come(roster, is_there);
-            let map = Rc::make_mut(&mut in_force);
-            while let Some(knob) = knobs.next_if(|knob| knob.time_ns <= until) {
-                map.insert(knob.name.clone(), knob.value.clone());
+            around.advance(step, roster, |vm| self.is_wanted(Some(vm.index)));
+            while let Some(knob) = knobs.next_if(|knob| knob.time_ns <= step.end_ns) {
+                around.set(knob);
             }
-            lost.fold(&step.lost);
-            if let Some(before) = sample {
-                step.host(&before);
+            if let Some(before) = &sample {
+                step.host.sample(before);
             }
-            sample = step.last_sample().copied();
-            step.around.vms = Rc::clone(&there.vms);
-            step.around.vcpus = Rc::clone(&there.vcpus);
-            step.around.knobs = Rc::clone(&in_force);
-            step.around.lost = Rc::new(lost.clone());
-            step.around.added_ns_per_halt = info.overhead.and_then(|o| o.added_ns_per_halt);
+            sample = step.host.last_sample();
+            step.around = around.clone();
         }
         // A capture has the CPU time of all of it.
         if let [whole] = &mut steps[..] {
-            whole.used = Used::so_far(roster);
+            whole.use_cpus(&Used::new(), &used_so_far(roster));
         }
         if let Some(last) = steps.last_mut() {
-            let lost = info
-                .lost
-                .iter()
-                .filter(|(place, _)| !info.is_in_counts(place));
-            tell_totals(last, lost);
+            let lost = info.lost.iter();
+            tell_totals(last, lost.filter(|(place, _)| !info.is_in_counts(place)));
         }
         steps
     }
@@ -274,7 +337,7 @@ fn tell_totals<'a>(step: &mut Step, totals: impl Iterator<Item = (&'a String, &'
     }
 }
 
-/// The roster with the time in which each VM was there, as far as it was not all of it.
+/// The roster in order, with the time in which each VM was there, as far as that was not all of the capture.
 fn of_interval(roster: &Roster, steps: &[Step]) -> Roster {
     let ends = steps.first().zip(steps.last());
     let whole = ends.map_or_else(Interval::default, |(first, last)| Interval {
@@ -287,36 +350,14 @@ fn of_interval(roster: &Roster, steps: &[Step]) -> Roster {
         let came = there.start_ns > whole.start_ns;
         vm.from_ns = came.then_some(there.start_ns);
     }
+    for vcpu in &mut roster.vcpus {
+        // Known at the end of the recording alone.
+        vcpu.window_ns = None;
+    }
+    roster.vms.sort_by_key(|vm| vm.index);
+    roster.vcpus.sort_by_key(|vcpu| (vcpu.vm, vcpu.id));
     roster
 }
 
-/// VMs that were there in a step, or did something in it, and their vCPUs.
-#[derive(Debug, Default)]
-struct There {
-    vms: Rc<Vec<Vm>>,
-    vcpus: Rc<Vec<Vcpu>>,
-}
-
-impl There {
-    fn come(&mut self, roster: &Roster, is_there: impl Fn(&Vm) -> bool) {
-        let vms: Vec<&Vm> = roster.vms.iter().filter(|vm| is_there(vm)).collect();
-        if vms
-            .iter()
-            .map(|vm| vm.index)
-            .eq(self.vms.iter().map(|vm| vm.index))
-        {
-            return;
-        }
-        let there: BTreeSet<VmIndex> = vms.iter().map(|vm| vm.index).collect();
-        let vcpus = (roster.vcpus.iter()).filter(|vcpu| there.contains(&vcpu.vm));
-        // The windows of a roster are those of the end.
-        let vcpus = vcpus.map(|vcpu| Vcpu {
-            window_ns: None,
-            ..vcpu.clone()
-        });
-        let mut vcpus: Vec<Vcpu> = vcpus.collect();
-        vcpus.sort_by_key(|vcpu| (vcpu.vm, vcpu.id));
-        self.vcpus = Rc::new(vcpus);
-        self.vms = Rc::new(vms.into_iter().cloned().collect());
-    }
-}
+#[cfg(test)]
+mod test;

@@ -1,17 +1,16 @@
-//! One step of time: what every vCPU did in it, and what was in force at its end.
+//! One step of time: the accounts of every vCPU in it, and the VMs and settings at its end.
 //!
-//! Pure: facts go in one by one, in any order. Two steps side by side add up to the step that covers
-//! both. What the figures mean is core's.
+//! Pure: facts go in one by one, in any order, live and from a capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use haltwise_core::account::Account;
-use haltwise_core::account::ledger::{HostUse, Ledger, Place};
+use haltwise_core::account::ledger::{HostUse, Place};
 use haltwise_core::account::seen::{Bounded, Span};
 use haltwise_core::account::series::{Levels, Series};
 use haltwise_core::account::within::Interval;
-use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Lost, Vcpu, Vm, WindowChange};
+use haltwise_core::event::{Facts, Halt, HaltCounts, Knob, Lost, Vcpu, Vm, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::exit::account::{Account as ExitAccount, By, Counted};
 use haltwise_core::hist::LogHist;
@@ -96,6 +95,7 @@ pub(crate) fn lost_count(losses: &Losses) -> u64 {
 pub(crate) struct Around {
     /// VMs that were there, or did something.
     pub(crate) vms: Rc<Vec<Vm>>,
+    /// Their vCPUs, in order.
     pub(crate) vcpus: Rc<Vec<Vcpu>>,
     pub(crate) knobs: Rc<BTreeMap<String, String>>,
     /// Events lost since the beginning, by place.
@@ -105,45 +105,65 @@ pub(crate) struct Around {
     pub(crate) pilot: Rc<Piloted>,
 }
 
-/// CPU time of threads between two looks at them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Used {
-    pub(crate) cpu_ns: u64,
-    pub(crate) over_ns: u64,
+impl Around {
+    /// Goes on to the end of a step.
+    pub(crate) fn advance(
+        &mut self,
+        step: &Step,
+        roster: &Roster,
+        is_wanted: impl Fn(&Vm) -> bool,
+    ) {
+        let is_there = |vm: &&Vm| {
+            let there = step.interval().of_vm(vm).length_ns() > 0;
+            is_wanted(vm) && (there || step.acted(Key::Vm(vm.index)))
+        };
+        let vms: Vec<&Vm> = roster.vms.iter().filter(is_there).collect();
+        let is_among = |vcpu: &&Vcpu| vms.binary_search_by_key(&vcpu.vm, |vm| vm.index).is_ok();
+        let vcpus = roster.vcpus.iter().filter(is_among);
+        // A history holds thousands of steps: an unchanged roster is held once.
+        if !self.vcpus.iter().eq(vcpus.clone()) {
+            self.vcpus = Rc::new(vcpus.cloned().collect());
+        }
+        if !self.vms.iter().eq(vms.iter().copied()) {
+            self.vms = Rc::new(vms.into_iter().cloned().collect());
+        }
+        if lost_count(&step.lost) > 0 {
+            Rc::make_mut(&mut self.lost).fold(&step.lost);
+        }
+    }
+
+    pub(crate) fn set(&mut self, knob: &Knob) {
+        Rc::make_mut(&mut self.knobs).insert(knob.name.clone(), knob.value.clone());
+    }
 }
 
-impl Used {
-    /// Counts of the scheduler since the first look.
-    pub(crate) fn so_far(roster: &Roster) -> BTreeMap<Place, Self> {
-        let mut used = BTreeMap::new();
-        for vm in &roster.vms {
-            let Some(threads) = &vm.threads else { continue };
-            let over_ns = threads.over_ns;
-            let mut add = |vcpu, cpu_ns| {
-                let vm = Some(vm.index);
-                used.insert(Place { vm, vcpu }, Self { cpu_ns, over_ns });
+/// CPU time of the threads of VMs and vCPUs since the first look at them, and how long ago that was.
+pub(crate) type Used = BTreeMap<Place, (u64, u64)>;
+
+pub(crate) fn used_so_far(roster: &Roster) -> Used {
+    let mut used = Used::new();
+    let mut over = BTreeMap::new();
+    for vm in &roster.vms {
+        let Some(threads) = &vm.threads else { continue };
+        over.insert(vm.index, threads.over_ns);
+        if let Some(cpu_ns) = threads.cpu_ns() {
+            let all = Place {
+                vm: Some(vm.index),
+                vcpu: None,
             };
-            if let Some(cpu_ns) = threads.cpu_ns() {
-                add(None, cpu_ns);
-            }
-            let own = roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm.index);
-            for (vcpu, time) in own.filter_map(|vcpu| Some((vcpu.id, vcpu.time?))) {
-                add(Some(vcpu), time.cpu_ns);
-            }
-        }
-        used
-    }
-
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
-            over_ns: self.over_ns.saturating_sub(before.over_ns),
+            used.insert(all, (cpu_ns, threads.over_ns));
         }
     }
-
-    fn cpus(self) -> Option<f64> {
-        (self.over_ns > 0).then(|| self.cpu_ns as f64 / self.over_ns as f64)
+    for vcpu in &roster.vcpus {
+        if let (Some(over_ns), Some(time)) = (over.get(&vcpu.vm), vcpu.time) {
+            let place = Place {
+                vm: Some(vcpu.vm),
+                vcpu: Some(vcpu.id),
+            };
+            used.insert(place, (time.cpu_ns, *over_ns));
+        }
     }
+    used
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -154,12 +174,12 @@ pub(crate) struct Step {
     /// Events that the step was told were lost, by place.
     pub(crate) lost: Losses,
     pub(crate) around: Around,
-    /// CPU time of threads: of a VM's together, and of those of its vCPUs.
-    pub(crate) used: BTreeMap<Place, Used>,
+    /// CPUs that the threads of VMs and vCPUs used.
+    pub(crate) cpus: BTreeMap<Place, f64>,
+    /// From the last sample before the step to the last in it.
+    pub(crate) host: HostUse,
     cells: BTreeMap<Place, Cell>,
     exits_read: Counted,
-    /// The host's first and last sample; the first may be the last of the step before.
-    samples: Option<(HostSample, HostSample)>,
 }
 
 impl Step {
@@ -178,7 +198,7 @@ impl Step {
         facts.windows.iter().for_each(|change| self.window(change));
         facts.counts.iter().for_each(|counts| self.counts(counts));
         facts.exits.iter().for_each(|row| self.exits(row));
-        facts.host.iter().for_each(|sample| self.host(sample));
+        (facts.host.iter()).for_each(|sample| self.host.sample(sample));
         facts.lost.iter().for_each(|lost| self.lost(lost));
     }
 
@@ -204,38 +224,20 @@ impl Step {
         self.cell(row.vm, row.vcpu).exits_mut().add(row);
     }
 
-    pub(crate) fn host(&mut self, sample: &HostSample) {
-        let (first, last) = self.samples.get_or_insert((*sample, *sample));
-        if sample.time_ns < first.time_ns {
-            *first = *sample;
-        }
-        if sample.time_ns > last.time_ns {
-            *last = *sample;
-        }
-    }
-
     fn cell(&mut self, vm: Option<VmIndex>, vcpu: Option<VcpuId>) -> &mut Cell {
         self.cells.entry(Place { vm, vcpu }).or_default()
     }
 
-    pub(crate) fn join(&mut self, next: Self) {
-        self.end_ns = self.end_ns.max(next.end_ns);
-        self.lost.fold(&next.lost);
-        self.around = next.around;
-        for (place, cell) in &next.cells {
-            self.cells.entry(*place).or_default().fold(cell);
+    /// Notes the CPU time between two looks at the threads.
+    pub(crate) fn use_cpus(&mut self, before: &Used, now: &Used) {
+        for (place, (cpu_ns, over_ns)) in now {
+            let (cpu_before, over_before) = before.get(place).copied().unwrap_or_default();
+            let over_ns = over_ns.saturating_sub(over_before);
+            if over_ns > 0 {
+                let cpus = cpu_ns.saturating_sub(cpu_before) as f64 / over_ns as f64;
+                self.cpus.insert(*place, cpus);
+            }
         }
-        for (place, used) in next.used {
-            let sum = self.used.entry(place).or_default();
-            sum.cpu_ns = sum.cpu_ns.saturating_add(used.cpu_ns);
-            sum.over_ns = sum.over_ns.saturating_add(used.over_ns);
-        }
-        self.exits_read.extend(next.exits_read);
-        if let Some((first, last)) = next.samples {
-            self.host(&first);
-            self.host(&last);
-        }
-        self.settle();
     }
 
     /// Drops what only building needs.
@@ -251,10 +253,6 @@ impl Step {
     pub(crate) fn told(&self) -> Interval {
         let told = self.cells.values().map(|cell| cell.halts.told);
         told.fold(self.interval(), Interval::holding)
-    }
-
-    pub(crate) fn holds(&self, vm: &Vm) -> bool {
-        self.interval().of_vm(vm).length_ns() > 0
     }
 
     /// How long a VM was there in it. One that did something after it was gone was there.
@@ -327,34 +325,13 @@ impl Step {
         known.chain(acted).collect()
     }
 
-    /// CPUs that the threads of a VM took, or the thread of a vCPU.
-    pub(crate) fn cpus(&self, key: Key) -> Option<f64> {
+    /// CPUs that the threads of a VM used, or the thread of a vCPU.
+    pub(crate) fn cpus_of(&self, key: Key) -> Option<f64> {
         let (vm, vcpu) = match key {
             Key::Vm(vm) => (Some(vm), None),
             Key::Vcpu(vm, id) => (Some(vm), Some(id)),
             Key::Host | Key::Unplaced(_) => return None,
         };
-        self.used.get(&Place { vm, vcpu })?.cpus()
-    }
-
-    pub(crate) fn last_sample(&self) -> Option<&HostSample> {
-        self.samples.as_ref().map(|(_, last)| last)
-    }
-
-    pub(crate) fn host_use(&self) -> HostUse {
-        let mut ledger = Ledger::default();
-        if let Some((first, last)) = &self.samples {
-            ledger.host(first);
-            ledger.host(last);
-        }
-        ledger.host
-    }
-
-    /// CPUs that the recorder itself took, between its samples.
-    pub(crate) fn recorder_cpus(&self) -> Option<f64> {
-        let (first, last) = self.samples.as_ref()?;
-        let time = last.time_ns.checked_sub(first.time_ns).filter(|t| *t > 0)?;
-        let used = last.recorder_cpu_ns.checked_sub(first.recorder_cpu_ns)?;
-        Some(used as f64 / time as f64)
+        self.cpus.get(&Place { vm, vcpu }).copied()
     }
 }

@@ -1,17 +1,12 @@
 //! The steps that are kept, and the one that is looked at. Pure.
 //!
-//! Memory is bounded by the number of cells: a vCPU in a step. A capture that has more is shown in
-//! longer steps, two and two together, until it fits; a live view forgets its oldest step.
+//! A live view forgets its oldest steps: memory is bounded by the number of cells, each a vCPU in a step.
 
 use std::collections::VecDeque;
 
 use super::step::Step;
 
-/// Cells of a capture. Each takes up to four kilobytes: an hour of ten vCPUs in steps of a second
-/// takes some hundred megabytes.
-pub(crate) const CELLS: usize = 40_000;
-
-/// Cells of a live view, which is to stay small.
+/// Cells of a live view, each of up to four kilobytes.
 const LIVE_CELLS: usize = 10_000;
 
 /// Steps of a live view, however few vCPUs there are: an hour in steps of a second.

@@ -137,8 +137,8 @@ pub(crate) fn of(model: &Model) -> Option<Interval> {
     let step = model.step()?;
     let origin = &model.origin;
     let names = origin.names.as_ref();
-    let used = step.host_use();
-    let sample = step.last_sample();
+    let used = &step.host;
+    let sample = step.host.last_sample();
     let cpus = sample.map(|sample| sample.cpus).filter(|cpus| *cpus > 0);
     let places = lost_by_place(&step.around.lost).into_iter();
     Some(Interval {
@@ -159,7 +159,7 @@ pub(crate) fn of(model: &Model) -> Option<Interval> {
         span_ns: step.length_ns(),
         knobs: (*step.around.knobs).clone(),
         cost: WatchingCost {
-            recorder_cpu_percent: step.recorder_cpus().map(|cpus| cpus * 100.0),
+            recorder_cpu_percent: step.host.recorder_cpus().map(|cpus| cpus * 100.0),
             recorder_rss_bytes: sample.map(|sample| sample.recorder_rss_bytes),
             added_ns_per_halt: step.around.added_ns_per_halt,
         },

@@ -186,6 +186,8 @@ fn live_vms_come_and_go() {
     let Some(tmux) = started(80, 24, &live) else {
         return;
     };
+    // A confined recorder redraws, too.
+    tmux.press(&["C-l"]);
     // Other VMs may run on this host.
     tmux.press(&["/"]);
     tmux.line("t-and-go");

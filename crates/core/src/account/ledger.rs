@@ -212,7 +212,7 @@ pub struct HostUse {
 }
 
 impl HostUse {
-    fn sample(&mut self, sample: &HostSample) {
+    pub fn sample(&mut self, sample: &HostSample) {
         self.fold(&Self {
             samples: Ends::of(Some(*sample)),
             cpus: sample.cpus,
@@ -283,19 +283,13 @@ impl HostUse {
         self.share(|at| at.steal_ns, |at| at.total_ns)
     }
 
-    /// When the last sample was taken.
-    pub fn last_ns(&self) -> Option<u64> {
-        Some(self.samples.ends()?.1.time_ns)
+    pub fn last_sample(&self) -> Option<HostSample> {
+        Some(self.samples.ends()?.1)
     }
 
-    /// CPU time of the recorder's process since it started, as last sampled.
-    pub fn recorder_cpu_ns(&self) -> Option<u64> {
-        Some(self.samples.ends()?.1.recorder_cpu_ns)
-    }
-
-    /// CPU time of the recorder's BPF programs, as last sampled.
-    pub fn bpf_cpu_ns(&self) -> Option<u64> {
-        self.samples.ends()?.1.bpf_cpu_ns
+    /// CPUs that the recorder's process used.
+    pub fn recorder_cpus(&self) -> Option<f64> {
+        self.share(|at| Some(at.recorder_cpu_ns), |at| at.time_ns)
     }
 }
 

@@ -65,10 +65,10 @@ fn title(model: &Model, step: Option<&Step>, width: usize) -> Line<'static> {
 }
 
 fn cpus(step: &Step) -> Vec<String> {
-    let Some(sample) = step.last_sample().filter(|sample| sample.cpus > 0) else {
+    let Some(sample) = step.host.last_sample().filter(|sample| sample.cpus > 0) else {
         return Vec::new();
     };
-    let used = step.host_use();
+    let used = &step.host;
     let busy = used
         .busy_cpus()
         .map(|busy| format!("{} busy", three_digits(busy)));
@@ -188,8 +188,8 @@ fn cost(model: &Model, step: &Step, width: usize) -> String {
     };
     let exits = if model.exits() { " and exits" } else { "" };
     let first = format!("Cost of {mode}{exits} by {}: ", model.origin.rung);
-    let recorder = step.recorder_cpus();
-    let sample = step.last_sample();
+    let recorder = step.host.recorder_cpus();
+    let sample = step.host.last_sample();
     let programs = step.around.added_ns_per_halt;
     let pieces: Vec<String> = [
         recorder.map(|cpus| format!("recorder {:.1} % of a CPU", cpus * 100.0)),

@@ -23,14 +23,18 @@ pub(super) fn lines(model: &Model, width: usize, height: usize) -> Vec<Line<'sta
     let columns: Vec<Column> = Column::all()
         .filter(|it| !it.help().is_empty() && is_there(it))
         .collect();
-    let each = BINDINGS.len().div_ceil((width / HALF).clamp(1, 2));
+    let bindings = BINDINGS.iter().filter(|it| !it.help.is_empty());
+    let each = bindings
+        .clone()
+        .count()
+        .div_ceil((width / HALF).clamp(1, 2));
     // Empty lines stand between the parts where all of it fits then.
     let gap = (columns.len() + each + 4 <= height).then(Line::default);
     let mut lines: Vec<Line<'_>> = vec!["haltwise top: keys".bold().into()];
     lines.extend(gap.clone());
     for n in 0..each {
         let mut line = Line::default();
-        for binding in BINDINGS.iter().skip(n).step_by(each) {
+        for binding in bindings.clone().skip(n).step_by(each) {
             line.extend(filled(binding.shown.bold(), KEYS));
             let help = cut(binding.help.into(), HALF - KEYS - 1);
             line.extend(filled(help, HALF - KEYS));

@@ -8,7 +8,7 @@ use haltwise_core::event::Observable;
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::Cell;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
 
@@ -60,10 +60,9 @@ fn piloted() -> Model {
     world::model(true, steps.collect())
 }
 
-fn drawn(model: &Model, width: u16, height: u16) -> Buffer {
+fn drawn(model: &Model, theme: Theme, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let theme = Theme::new(true);
-    let shown = terminal.draw(|frame| draw(model, theme, frame.area(), frame.buffer_mut()));
+    let shown = terminal.draw(|frame| draw(model, theme, frame));
     shown.unwrap().buffer.clone()
 }
 
@@ -181,15 +180,14 @@ fn the_json_has_what_the_pilot_says() {
 #[test]
 fn the_marked_row_is_marked_and_colours_can_be_without() {
     let model = capture("fleet");
-    let buffer = drawn(&model, 80, 24);
+    let buffer = drawn(&model, Theme::new(true), 80, 24);
     let reversed = |y: u16| {
         let cell = &buffer[(1, y)];
         cell.modifier.contains(Modifier::REVERSED)
     };
     let rows: Vec<u16> = (0..24).filter(|y| reversed(*y)).collect();
     assert_eq!(rows.len(), 1, "{rows:?}");
-    let mut plain = Buffer::empty(*buffer.area());
-    draw(&model, Theme::new(false), *buffer.area(), &mut plain);
+    let plain = drawn(&model, Theme::new(false), 80, 24);
     let is_plain = |cell: &Cell| cell.fg == Color::Reset && cell.bg == Color::Reset;
     assert!(plain.content().iter().all(is_plain));
     assert!(!buffer.content().iter().all(|cell| cell.fg == Color::Reset));
@@ -243,11 +241,11 @@ proptest! {
             2 | 4 => press(&mut model, "⏎⏎"),
             _ => {}
         }
-        let before = drawn(&model, width, height);
+        let before = drawn(&model, Theme::new(true), width, height);
         press(&mut model, &"→".repeat(far.min(5)));
         press(&mut model, &"←".repeat(far.min(5)));
-        prop_assert_eq!(before, drawn(&model, width, height));
+        prop_assert_eq!(before, drawn(&model, Theme::new(true), width, height));
         model.help = true;
-        let _help = drawn(&model, width, height);
+        let _help = drawn(&model, Theme::new(true), width, height);
     }
 }

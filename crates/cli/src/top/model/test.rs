@@ -28,20 +28,21 @@ fn marked(model: &Model) -> String {
 
 pub(crate) fn press(model: &mut Model, keys: &str) {
     for key in keys.chars() {
-        let key = match key {
-            '↑' => Pressed::Up,
-            '↓' => Pressed::Down,
-            '←' => Pressed::Left,
-            '→' => Pressed::Right,
-            '⏎' => Pressed::Enter,
-            '⎋' => Pressed::Esc,
-            '⌫' => Pressed::Backspace,
-            '⇱' => Pressed::Home,
-            '⇲' => Pressed::End,
-            '⇞' => Pressed::PageUp,
-            '⇟' => Pressed::PageDown,
-            key => Pressed::Char(key),
+        let code = match key {
+            '↑' => KeyCode::Up,
+            '↓' => KeyCode::Down,
+            '←' => KeyCode::Left,
+            '→' => KeyCode::Right,
+            '⏎' => KeyCode::Enter,
+            '⎋' => KeyCode::Esc,
+            '⌫' => KeyCode::Backspace,
+            '⇱' => KeyCode::Home,
+            '⇲' => KeyCode::End,
+            '⇞' => KeyCode::PageUp,
+            '⇟' => KeyCode::PageDown,
+            key => KeyCode::Char(key),
         };
+        let key = KeyEvent::from(code);
         let effect = model.press(key, PAGE);
         assert_eq!(effect, None, "{key:?}");
     }
@@ -68,42 +69,26 @@ fn rows_stand_by_halts_and_by_any_other_column() {
     assert_eq!(seen, here, "every column can be reached");
 }
 
-/// Where CPU time is known, it comes first; steps side by side have that of both.
 #[test]
 fn rows_stand_by_cpu_time_where_that_is_known() {
-    let using = |nth, vm, cpu_ns| {
-        let mut step = step(nth, &three());
-        let place = Place {
-            vm: Some(VmIndex(vm)),
-            vcpu: None,
-        };
-        let over_ns = SECOND;
-        step.used.insert(place, Used { cpu_ns, over_ns });
-        step
+    let place = |vm| Place {
+        vm: Some(VmIndex(vm)),
+        vcpu: None,
     };
-    let of = |step: &Step, vm| step.cpus(Key::Vm(VmIndex(vm)));
-    let mut both = using(0, 1, SECOND);
-    both.join(using(1, 1, 0));
-    both.join(using(2, 0, SECOND / 4));
-    assert_eq!(
-        [of(&both, 0), of(&both, 1), of(&both, 2)],
-        [Some(0.25), Some(0.5), None]
-    );
-    let mut model = world::model(true, vec![both]);
+    let before = Used::from([(place(1), (SECOND, SECOND))]);
+    let now = Used::from([
+        (place(0), (SECOND / 4, SECOND)),
+        (place(1), (2 * SECOND, 3 * SECOND)),
+    ]);
+    let mut step = step(0, &three());
+    step.use_cpus(&before, &now);
+    let of = |vm| step.cpus_of(Key::Vm(VmIndex(vm)));
+    assert_eq!([of(0), of(1), of(2)], [Some(0.25), Some(0.5), None]);
+    let mut model = world::model(true, vec![step]);
     assert_eq!(model.sorted_by(), Column::Cpu);
     assert_eq!(names(&model), ["beta", "alpha", "gamma"]);
     press(&mut model, ">");
     assert_eq!(model.sorted_by(), Column::Halts);
-    let later = Used {
-        cpu_ns: 30,
-        over_ns: 50,
-    };
-    let before = Used {
-        cpu_ns: 10,
-        over_ns: 20,
-    };
-    let since = later.since(before);
-    assert_eq!((since.cpu_ns, since.over_ns), (20, 30));
 }
 
 #[test]
@@ -171,8 +156,22 @@ fn a_filter_is_typed_kept_and_dropped() {
     assert_eq!(model.filter, "BET", "escape brings the last one back");
     press(&mut model, "⎋");
     assert_eq!(names(&model).len(), 3);
+    press(&mut model, "/x");
+    assert_eq!(model.press(keys::ctrl('u'), PAGE), None);
+    assert_eq!(model.filter, "");
+    assert_eq!(model.press(keys::ctrl('c'), PAGE), Some(Action::Quit));
+    press(&mut model, "⎋");
     press(&mut model, &format!("/{}", "x".repeat(500)));
     assert!(model.filter.len() <= FILTER);
+}
+
+#[test]
+fn no_key_does_two_things() {
+    let bindings = keys::BINDINGS.iter();
+    let keys: Vec<&KeyEvent> = bindings.flat_map(|binding| binding.keys).collect();
+    for (n, key) in keys.iter().enumerate() {
+        assert!(!keys[..n].contains(key), "{key:?} twice");
+    }
 }
 
 #[test]
@@ -183,7 +182,7 @@ fn help_covers_and_any_key_uncovers() {
     press(&mut model, "⏎");
     assert_eq!((model.help, model.screen), (false, Screen::Host));
     press(&mut model, "h");
-    assert_eq!(model.press(Pressed::Char('q'), PAGE), Some(Action::Quit));
+    assert_eq!(model.press(keys::char('q'), PAGE), Some(Action::Quit));
 }
 
 #[test]
@@ -249,8 +248,8 @@ fn before_the_first_interval_every_key_is_harmless() {
     }
 }
 
-fn any_key() -> impl Strategy<Value = Pressed> {
-    let all: Vec<Pressed> = keys::BINDINGS
+fn any_key() -> impl Strategy<Value = KeyEvent> {
+    let all: Vec<KeyEvent> = keys::BINDINGS
         .iter()
         .flat_map(|b| b.keys)
         .copied()
