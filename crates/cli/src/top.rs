@@ -153,7 +153,7 @@ pub(crate) fn show_host(wanted: &ToWatch, form: Form) -> Outcome {
 fn print(model: &Model, form: Form) -> Result<(), Failure> {
     let text = match form {
         Form::Screen => return Ok(()),
-        Form::Page(width) => draw::text(model, width),
+        Form::Page(width) => draw::text(model, u16::try_from(width).unwrap_or(u16::MAX)),
         Form::Json { once: true } => return terminal::print_json(&view::of(model)),
         Form::Json { once: false } => serde_json::to_string(&view::of(model))? + "\n",
     };

@@ -52,10 +52,8 @@ pub(crate) fn load(
     let (ends, broken) = read_tables(&mut recording, opened, others);
     // Not before: what was left out is known by now.
     recording.take_notes(opened.capture());
-    let accounts = recording.ledger.places().map(|(_, account)| account);
-    let nothing_read = accounts
-        .map(|account| account.halts)
-        .all(|halts| halts == 0);
+    let ledger = &recording.ledger;
+    let nothing_read = ledger.places().all(|(_, of)| of.halts == 0);
     for (is_main, error) in broken {
         if is_main && nothing_read {
             return Err(explain_shared(&error));

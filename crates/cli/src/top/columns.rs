@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::figures::{CeilingRange, Figures};
+use super::figures::CeilingRange;
 use super::origin::Origin;
 use super::rows::TopRow;
 use crate::number::{nanos, nanos_f64, scaled, share};
@@ -132,10 +132,10 @@ impl Column {
 
     /// The number that it shows of a row; `None` where that is not known, and where it shows a text.
     fn value(self, row: &TopRow) -> Option<f64> {
-        let said = &row.figures.said;
+        let said = &row.figures;
         match self {
             Self::Name | Self::Pilot => None,
-            Self::Vcpus => Some(row.figures.vcpus as f64),
+            Self::Vcpus => Some(row.vcpus as f64),
             Self::Cpu => said.cpu_percent,
             Self::Halts | Self::History => said.halts_per_s,
             Self::Wasted => said.wasted_cpu_percent,
@@ -151,24 +151,20 @@ impl Column {
 
     /// Text of the column for a row. History is drawn, not written.
     pub(crate) fn text(self, row: &TopRow) -> String {
-        let Figures {
-            vcpus,
-            vetoes,
-            said,
-        } = &row.figures;
+        let figures = &row.figures;
         match self {
             Self::Name => row.name.clone(),
-            Self::Vcpus if *vcpus == 0 => dash(),
-            Self::Vcpus => vcpus.to_string(),
+            Self::Vcpus if row.vcpus == 0 => dash(),
+            Self::Vcpus => row.vcpus.to_string(),
             Self::Cpu | Self::Wasted | Self::Useful => cpu(self.value(row)),
             Self::Halts | Self::Exits => per_second(self.value(row)),
             Self::P50 | Self::P99 | Self::Window => self.value(row).map_or_else(dash, nanos_f64),
-            Self::Ceiling if *vetoes > 0 && vetoes == vcpus => "veto".into(),
-            Self::Ceiling => said.ceiling.as_ref().map_or_else(dash, ceiling),
+            Self::Ceiling if row.vetoes > 0 && row.vetoes == row.vcpus => "veto".into(),
+            Self::Ceiling => figures.ceiling.as_ref().map_or_else(dash, ceiling),
             Self::Pilot => (row.pilot.as_ref()).map_or_else(dash, |vm| harmless(&vm.state)),
             Self::Saved => (row.pilot.as_ref().and_then(|vm| short(vm))).unwrap_or_else(dash),
             Self::History => String::new(),
-            Self::Reasons => said.exits.as_ref().map_or_else(String::new, |exits| {
+            Self::Reasons => figures.exits.as_ref().map_or_else(String::new, |exits| {
                 let reasons = exits.reasons.iter();
                 let each = reasons.map(|r| format!("{} {}", r.name, scaled(r.per_s)));
                 each.collect::<Vec<_>>().join(", ")
@@ -178,13 +174,13 @@ impl Column {
 
     /// Why some of these rows have a dash in this column, if any has.
     pub(crate) fn why_dash(self, rows: &[TopRow], origin: &Origin) -> Option<String> {
-        let is_dash = |row: &&TopRow| row.instead().is_none() && self.text(row) == dash();
+        let is_dash = |row: &&TopRow| row.instead.is_none() && self.text(row) == dash();
         let mut dashes = rows.iter().filter(is_dash).peekable();
         dashes.peek()?;
         let (field, here) = match self {
             Self::Wasted | Self::Useful => ("poll_ns", "polling time was not recorded"),
             Self::P50 | Self::P99 => {
-                let slept = !dashes.all(|row| row.figures.said.waits == Some(0));
+                let slept = !dashes.all(|row| row.figures.waits == Some(0));
                 let of_known = "no sleep with a known wake event";
                 (
                     "wake_latency_ns",
@@ -278,7 +274,7 @@ pub(crate) fn sort(rows: &mut [TopRow], by: Column, reversed: bool) {
     rows.sort_by(|a, b| {
         let order = by.order(b, a);
         let order = if reversed { order.reverse() } else { order };
-        let without = a.instead().is_some().cmp(&b.instead().is_some());
+        let without = a.instead.is_some().cmp(&b.instead.is_some());
         without
             .then(order)
             .then_with(|| natural(&a.name, &b.name))

@@ -107,29 +107,19 @@ impl CeilingRange {
 /// Value of [`CountedExits::counts`] where KVM virtualises in software and reports no exits.
 pub(crate) const EMULATED: &str = "emulated-instructions";
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figures {
-    pub(crate) vcpus: usize,
-    pub(crate) vetoes: usize,
-    pub(crate) said: IntervalFigures,
-}
-
-impl Figures {
-    /// Figures of a subject, which is a VM, in one, or neither. `names`: what exits are called; `None` if none are
-    /// recorded.
-    pub(crate) fn of(step: &Step, key: Key, vm: Option<&Vm>, names: Option<&Names>) -> Self {
+impl IntervalFigures {
+    /// Figures of a subject with so many vCPUs, which is a VM, in one, or neither. `names`: what exits are called;
+    /// `None` if none are recorded.
+    pub(crate) fn of(
+        step: &Step,
+        key: Key,
+        vm: Option<&Vm>,
+        vcpus: usize,
+        names: Option<&Names>,
+    ) -> Self {
         let cell = step.sum(key);
         let halts = &cell.halts;
         let length = vm.map_or(step.length_ns(), |vm| step.there_ns(vm));
-        let vcpus = match key {
-            Key::Host => {
-                let vms = step.around.vms.iter();
-                vms.map(|vm| step.vcpus(vm.index).len()).sum()
-            }
-            Key::Vm(vm) => step.vcpus(vm).len(),
-            Key::Vcpu(..) => 1,
-            Key::Unplaced(_) => 0,
-        };
         let most = length.saturating_mul(vcpus.max(1) as u64);
         let polled = halts.polled_of(most);
         // Nothing is known of halts that cannot be observed, which is not zero.
@@ -140,29 +130,24 @@ impl Figures {
                 .filter(|_| seen)
                 .map(|it| it * 100.0)
         };
-        let vetoes = step.known(key).filter(|it| it.guest_veto == Some(true));
         Self {
-            vcpus,
-            vetoes: vetoes.count(),
-            said: IntervalFigures {
-                cpu_percent: step.cpus_of(key).map(|cpus| cpus * 100.0),
-                halts: seen.then_some(halts.halts),
-                halts_per_s: seen.then(|| per_s(halts.halts, length as f64)),
-                waits: seen.then_some(halts.waits),
-                polled: polls.then_some(halts.polled),
-                successful_polls: polls.then_some(halts.successful_polls),
-                useful_cpu_percent: percent(polled.poll_success_ns),
-                wasted_cpu_percent: percent(polled.poll_fail_ns),
-                parts: seen.then_some(halts.parts),
-                wakes: seen.then_some(halts.wakes),
-                wake_latency_ns: Spread::of(&halts.wake_latency_ns),
-                window_ns: cell.window.mean().or_else(|| last_window(step, key)),
-                ceiling: ceilings(step, key, halts),
-                exits: names.map(|names| {
-                    let part = length as f64 / step.length_ns().max(1) as f64;
-                    exits(&cell, step.exits_ns() as f64 * part, names)
-                }),
-            },
+            cpu_percent: step.cpus_of(key).map(|cpus| cpus * 100.0),
+            halts: seen.then_some(halts.halts),
+            halts_per_s: seen.then(|| per_s(halts.halts, length as f64)),
+            waits: seen.then_some(halts.waits),
+            polled: polls.then_some(halts.polled),
+            successful_polls: polls.then_some(halts.successful_polls),
+            useful_cpu_percent: percent(polled.poll_success_ns),
+            wasted_cpu_percent: percent(polled.poll_fail_ns),
+            parts: seen.then_some(halts.parts),
+            wakes: seen.then_some(halts.wakes),
+            wake_latency_ns: Spread::of(&halts.wake_latency_ns),
+            window_ns: cell.window.mean().or_else(|| last_window(step, key)),
+            ceiling: ceilings(step, key, halts),
+            exits: names.map(|names| {
+                let part = length as f64 / step.length_ns().max(1) as f64;
+                exits(&cell, step.exits_ns() as f64 * part, names)
+            }),
         }
     }
 }

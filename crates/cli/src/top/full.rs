@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::draw::{self, theme::Theme};
+use super::draw;
 use super::keys::{self, Action};
 use super::live::Live;
 use super::model::Model;
@@ -20,8 +20,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs until `q` or a signal. The terminal is as it was before when this returns.
 pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrupt) -> Outcome {
-    let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let theme = Theme::new(colours);
+    let colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let mut tty = Tty::take()?;
     let mut stale = true;
     let mut last = Instant::now();
@@ -36,7 +35,12 @@ pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrup
         last = Instant::now();
         stale |= model.play(nanos(passed));
         if stale {
-            let drawn = (tty.screen).draw(|frame| draw::draw(&model, theme, frame));
+            let drawn = tty.screen.draw(|frame| {
+                draw::draw(&model, frame);
+                if colourless {
+                    draw::without_colours(frame.buffer_mut());
+                }
+            });
             drawn.context("draw").map_err(lost)?;
         }
         let mut event = tty.next(wait(&model, live.as_ref()))?;

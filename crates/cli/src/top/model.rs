@@ -117,15 +117,10 @@ impl Model {
         self.timeline.now()
     }
 
-    /// A VM, as the step that is looked at has it; else as any earlier one had it.
+    /// A VM, as the step that is looked at has it; else as the last before had it.
     pub(crate) fn vm(&self, index: VmIndex) -> Option<&Vm> {
-        let of = |step: &'_ Step| step.around.vms.iter().position(|vm| vm.index == index);
-        let now = self.step()?;
-        if let Some(place) = of(now) {
-            return now.around.vms.get(place);
-        }
-        let mut before = self.timeline.before(usize::MAX);
-        before.find_map(|step| step.around.vms.get(of(step)?))
+        let mut steps = self.timeline.before(usize::MAX).rev();
+        steps.find_map(|step| step.around.vms.iter().find(|vm| vm.index == index))
     }
 
     pub(crate) fn table(&self) -> Option<Table> {

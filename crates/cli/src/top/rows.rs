@@ -6,7 +6,7 @@ use haltwise_core::event::{Observable, Vm};
 use haltwise_core::exit::names::Names;
 use haltwise_core::ids::VmIndex;
 
-use super::figures::Figures;
+use super::figures::IntervalFigures;
 use super::step::{Key, Step};
 use crate::page::harmless;
 use crate::pilot_state::PilotVm;
@@ -22,13 +22,14 @@ pub(crate) struct TopRow {
     pub(crate) key: Key,
     /// Name of the row; steers no terminal.
     pub(crate) name: String,
-    /// Why its halts cannot be seen, if they cannot; steers no terminal.
-    pub(crate) blind: Option<String>,
-    /// Its VM was paused and did not halt.
-    pub(crate) paused: bool,
+    /// Why the row has no figures, if it has none; steers no terminal.
+    pub(crate) instead: Option<String>,
     /// Remarks of the pilot on the row, if the row is a VM.
     pub(crate) pilot: Option<Rc<PilotVm>>,
-    pub(crate) figures: Figures,
+    pub(crate) vcpus: usize,
+    /// vCPUs whose guest disabled host polling.
+    pub(crate) vetoes: usize,
+    pub(crate) figures: IntervalFigures,
 }
 
 /// A stranger's text, made harmless, and cut where no screen would show more.
@@ -47,7 +48,7 @@ pub(crate) fn of_host(step: &Step, names: Option<&Names>) -> Vec<TopRow> {
 }
 
 pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> TopRow {
-    row(step, vm, Key::Vm(vm.index), tame(&vm.name), names)
+    row(step, Some(vm), Key::Vm(vm.index), tame(&vm.name), names)
 }
 
 pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRow> {
@@ -58,47 +59,61 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRo
             None => format!("vCPU {id}"),
             Some(vcpu) => format!("vCPU {id} tid {}", vcpu.tid),
         };
-        row(step, vm, key, name, names)
+        row(step, Some(vm), key, name, names)
     });
     rows.chain(unplaced(step, Some(vm.index), names)).collect()
 }
 
-fn row(step: &Step, vm: &Vm, key: Key, name: String, names: Option<&Names>) -> TopRow {
-    let pilot = step.around.pilot.get(&vm.index);
-    TopRow {
-        key,
-        name,
-        blind: blind(vm),
-        paused: paused(step, vm) == Some(true) && step.sum(Key::Vm(vm.index)).halts.halts == 0,
-        pilot: pilot.filter(|_| key == Key::Vm(vm.index)).cloned(),
-        figures: Figures::of(step, key, Some(vm), names),
-    }
+/// The whole host.
+pub(crate) fn of_all(step: &Step, names: Option<&Names>) -> TopRow {
+    row(step, None, Key::Host, String::new(), names)
 }
 
 /// Data that could be assigned to no VM, or to no vCPU of this one, if there is any.
 pub(crate) fn unplaced(step: &Step, vm: Option<VmIndex>, names: Option<&Names>) -> Option<TopRow> {
     let key = Key::Unplaced(vm);
-    step.acted(key).then(|| TopRow {
-        key,
-        name: match vm {
-            None => "(unknown VM)".to_owned(),
-            Some(_) => "(unknown vCPU)".to_owned(),
-        },
-        blind: None,
-        paused: false,
-        pilot: None,
-        figures: Figures::of(step, key, None, names),
-    })
+    let name = match vm {
+        None => "(unknown VM)",
+        Some(_) => "(unknown vCPU)",
+    };
+    step.acted(key)
+        .then(|| row(step, None, key, name.to_owned(), names))
 }
 
-impl TopRow {
-    pub(crate) fn instead(&self) -> Option<String> {
-        match &self.blind {
-            Some(reason) => Some(format!("not observable: {reason}")),
-            None if self.paused => Some(NOT_RUNNING.to_owned()),
-            None => None,
+/// `vm`: the VM that the subject is, or is in.
+fn row(step: &Step, vm: Option<&Vm>, key: Key, name: String, names: Option<&Names>) -> TopRow {
+    let vcpus = match key {
+        Key::Host => {
+            let vms = step.around.vms.iter();
+            vms.map(|vm| step.vcpus(vm.index).len()).sum()
         }
+        Key::Vm(vm) => step.vcpus(vm).len(),
+        Key::Vcpu(..) => 1,
+        Key::Unplaced(_) => 0,
+    };
+    let vetoes = step.known(key).filter(|it| it.guest_veto == Some(true));
+    let pilot = match key {
+        Key::Vm(index) => step.around.pilot.get(&index),
+        _ => None,
+    };
+    TopRow {
+        key,
+        name,
+        instead: vm.and_then(|vm| instead(step, vm)),
+        pilot: pilot.cloned(),
+        vcpus,
+        vetoes: vetoes.count(),
+        figures: IntervalFigures::of(step, key, vm, vcpus, names),
     }
+}
+
+/// Why a VM and its vCPUs have no figures, if they have none.
+fn instead(step: &Step, vm: &Vm) -> Option<String> {
+    if let Observable::No(reason) = &vm.observable {
+        return Some(format!("not observable: {}", tame(reason)));
+    }
+    let halted = || step.sum(Key::Vm(vm.index)).halts.halts > 0;
+    (paused(step, vm) == Some(true) && !halted()).then(|| NOT_RUNNING.to_owned())
 }
 
 /// Whether a VM was paused at the end of a step; `None` where that is not known.
@@ -108,13 +123,6 @@ pub(crate) fn paused(step: &Step, vm: &Vm) -> Option<bool> {
         Some(from_ns) if from_ns < step.end_ns => Some(true),
         // The time of a pause that is over is not recorded.
         _ => (paused.over_ns == 0).then_some(false),
-    }
-}
-
-pub(crate) fn blind(vm: &Vm) -> Option<String> {
-    match &vm.observable {
-        Observable::Yes => None,
-        Observable::No(reason) => Some(tame(reason)),
     }
 }
 

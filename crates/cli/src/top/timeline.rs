@@ -17,9 +17,7 @@ const LIVE_STEPS: usize = 3_600;
 pub(crate) struct Timeline {
     steps: VecDeque<Step>,
     cells: usize,
-    /// How many steps were forgotten: the number of the first.
-    forgotten: usize,
-    /// The step that is looked at, by number; `None` for always the newest.
+    /// The step that is looked at; `None` for always the newest.
     at: Option<usize>,
 }
 
@@ -30,32 +28,29 @@ impl Timeline {
         Self {
             cells: steps.iter().map(Step::cells).sum(),
             steps,
-            forgotten: 0,
             at: Some(0),
         }
     }
 
     /// Adds a step that has just ended, and forgets the oldest where there are too many.
     pub(crate) fn push(&mut self, step: Step) {
-        self.push_within(step, LIVE_CELLS, LIVE_STEPS);
-    }
-
-    fn push_within(&mut self, step: Step, cells: usize, steps: usize) {
         self.cells += step.cells();
         self.steps.push_back(step);
-        while self.steps.len() > 1 && (self.cells > cells || self.steps.len() > steps) {
+        while self.steps.len() > 1 && (self.cells > LIVE_CELLS || self.steps.len() > LIVE_STEPS) {
             if let Some(oldest) = self.steps.pop_front() {
                 self.cells -= oldest.cells();
-                self.forgotten += 1;
+                self.at = self.at.map(|at| at.saturating_sub(1));
             }
         }
     }
 
+    fn newest(&self) -> usize {
+        self.steps.len().saturating_sub(1)
+    }
+
     /// The number of the step that is looked at, from 0 for the oldest kept.
     pub(crate) fn position(&self) -> usize {
-        let newest = self.steps.len().saturating_sub(1);
-        let at = self.at.map(|at| at.saturating_sub(self.forgotten));
-        at.map_or(newest, |at| at.min(newest))
+        self.at.unwrap_or(self.newest())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -67,7 +62,7 @@ impl Timeline {
     }
 
     /// The last `count` steps up to the one that is looked at, oldest first.
-    pub(crate) fn before(&self, count: usize) -> impl ExactSizeIterator<Item = &Step> {
+    pub(crate) fn before(&self, count: usize) -> impl DoubleEndedIterator<Item = &Step> {
         let end = (self.position() + 1).min(self.steps.len());
         self.steps.range(end.saturating_sub(count)..end)
     }
@@ -80,8 +75,7 @@ impl Timeline {
 
     /// Looks at a step; the last if there are not so many.
     pub(crate) fn seek(&mut self, position: usize) {
-        let newest = self.steps.len().saturating_sub(1);
-        self.at = Some(self.forgotten + position.min(newest));
+        self.at = Some(position.min(self.newest()));
     }
 
     /// Looks at the step that holds a moment.
@@ -102,7 +96,7 @@ impl Timeline {
     }
 
     pub(crate) fn at_end(&self) -> bool {
-        self.position() + 1 >= self.steps.len()
+        self.position() >= self.newest()
     }
 }
 

@@ -9,7 +9,7 @@ use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Rung};
 use haltwise_document::figures;
 
-use super::figures::{Figures, IntervalFigures};
+use super::figures::IntervalFigures;
 use super::model::Model;
 use super::rows;
 use super::step::{Key, Step, lost_by_place, lost_count};
@@ -163,11 +163,11 @@ pub(crate) fn of(model: &Model) -> Option<Interval> {
             recorder_rss_bytes: sample.map(|sample| sample.recorder_rss_bytes),
             added_ns_per_halt: step.around.added_ns_per_halt,
         },
-        total: Figures::of(step, Key::Host, None, names).said,
+        total: rows::of_all(step, names).figures,
         vms: (step.around.vms.iter())
             .map(|vm| vm_view(step, vm, names))
             .collect(),
-        unplaced: rows::unplaced(step, None, names).map(|row| row.figures.said),
+        unplaced: rows::unplaced(step, None, names).map(|row| row.figures),
         lost: lost_count(&step.lost),
         lost_in_all: lost_count(&step.around.lost),
         lost_by_place: places
@@ -192,7 +192,7 @@ fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> WatchedVm {
             id: id.0,
             tid: known.map(|vcpu| vcpu.tid.0),
             guest_veto: known.and_then(|vcpu| vcpu.guest_veto),
-            figures: row.figures.said,
+            figures: row.figures,
         })
     });
     let row = rows::of_vm(step, vm, names);
@@ -208,7 +208,7 @@ fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> WatchedVm {
         },
         paused: rows::paused(step, vm),
         pilot: row.pilot.as_deref().cloned(),
-        figures: row.figures.said,
+        figures: row.figures,
         vcpus: vcpus.collect(),
     }
 }

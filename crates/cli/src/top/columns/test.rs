@@ -88,7 +88,7 @@ fn who_cannot_be_observed_comes_last_in_either_order() {
 fn what_is_not_known_comes_after_what_is() {
     let vms = [vm(0, "a"), vm(1, "b")];
     let mut rows = of_host(&step(0, &vms), None);
-    rows[1].figures.said.wasted_cpu_percent = None;
+    rows[1].figures.wasted_cpu_percent = None;
     sort(&mut rows, Column::Wasted, false);
     assert_eq!(rows[1].name, "b");
     assert_eq!(Column::Wasted.text(&rows[1]), "-");

@@ -3,11 +3,14 @@
 use haltwise_core::account::Account;
 use haltwise_core::hist::LogHist;
 use haltwise_core::stats::total;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Sparkline, Widget};
 use unicode_width::UnicodeWidthStr;
 
-use super::theme::{Theme, filled};
+use super::{GOOD, WORTH, filled};
 use crate::chart::{bar, sparkline};
 use crate::number::{nanos, scaled, share, whole};
 use crate::top::figures::{cpus, per_s};
@@ -72,79 +75,68 @@ pub(super) fn history(model: &Model, key: Key, steps: usize) -> String {
 }
 
 /// The whole host, in two halves of a line.
-pub(super) fn host(model: &Model, theme: Theme, width: usize) -> Line<'static> {
+pub(super) fn host(model: &Model, width: usize) -> Line<'static> {
     let half = |name: &'static str, width: usize, figure: Figure, style: Style| {
         let room = width.saturating_sub(name.len());
         let spark = spark(model, Key::Host, room, figure);
         Line::from(vec![name.dim(), Span::styled(spark, style)])
     };
     let left = width / 2;
-    let halts = half("Halts/s ", left.saturating_sub(1), halts, theme.good());
-    let mut line = filled(halts, left);
-    line.extend(half("Failed ", width - left, failed, theme.worth()));
+    let mut line = filled(half("Halts/s ", left.saturating_sub(1), halts, GOOD), left);
+    line.extend(half("Failed ", width - left, failed, WORTH));
     line
 }
 
-/// Four charts of a VM or a vCPU, one below the other, in so many lines.
-pub(super) fn four(
-    model: &Model,
-    key: Key,
-    theme: Theme,
-    width: usize,
-    height: usize,
-) -> Vec<Line<'static>> {
-    let (good, worth) = (theme.good(), theme.worth());
+/// The least lines of four charts.
+pub(super) const LEAST: u16 = 4;
+
+const HIGHEST: u16 = 10;
+
+/// Columns of the names and values beside the charts.
+const LABEL: u16 = 16;
+
+/// Four charts of a VM or a vCPU, one below the other.
+pub(super) fn draw(model: &Model, key: Key, area: Rect, buffer: &mut Buffer) {
     let millionths = |value: u64| share(value as f64 / 1e6);
     let all: [(_, Figure, Show, _); 4] = [
-        ("Halts/s", halts, |value| scaled(value as f64), good),
-        ("Failed", failed, millionths, worth),
-        ("Successful", successful, millionths, good),
+        ("Halts/s", halts, |value| scaled(value as f64), GOOD),
+        ("Failed", failed, millionths, WORTH),
+        ("Successful", successful, millionths, GOOD),
         ("Wake-up p99", p99, nanos, Style::new()),
     ];
-    let each = (height / 4).clamp(1, HIGHEST);
-    let charts = all.into_iter().take(height / each);
-    let charts = charts.flat_map(|(name, figure, show, style)| {
-        let values = series(model, key, width.saturating_sub(LABEL), figure);
-        chart(name, show, &values, each, style)
-    });
-    charts.collect()
+    let each = Constraint::Length((area.height / 4).clamp(1, HIGHEST));
+    let areas: [Rect; 4] = Layout::vertical([each; 4]).areas(area);
+    for ((name, figure, show, style), area) in all.into_iter().zip(areas) {
+        let [label, chart] =
+            Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1)]).areas(area);
+        let values = series(model, key, chart.width.into(), figure);
+        let full = values.iter().copied().flatten().max();
+        let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), show);
+        let text: [Line<'_>; 3] = [
+            name.into(),
+            format!(" {}", shown(values.last().copied().flatten()))
+                .bold()
+                .into(),
+            format!(" top {}", shown(full)).dim().into(),
+        ];
+        Paragraph::new(text.to_vec()).render(label, buffer);
+        sparkline_of(&values, full.unwrap_or(0), style, chart, buffer);
+    }
 }
 
-const HIGHEST: usize = 10;
-
-const LABEL: usize = 16;
-
-/// A chart of several lines, with its name, its newest value and its highest at the left.
-fn chart(
-    name: &'static str,
-    show: impl Fn(u64) -> String,
-    values: &[Option<u64>],
-    height: usize,
-    style: Style,
-) -> Vec<Line<'static>> {
-    let full = values.iter().copied().flatten().max();
-    let said = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), &show);
-    let now = format!(" {}", said(values.last().copied().flatten()));
-    let top = format!(" top {}", said(full));
-    let mut labels = [name.into(), now.bold(), top.dim()].into_iter();
-    let (full, levels) = (u128::from(full.unwrap_or(0).max(1)), height as u128 * 8);
-    let level = |value: u64| {
-        let scaled = u128::from(value) * levels / full;
-        u64::try_from(scaled).unwrap_or(0).max(u64::from(value > 0))
-    };
-    let lines = (0..height as u64).rev().map(|line| {
-        let below = line * 8;
-        // A zero stands on the lowest line alone.
-        let piece = |value: u64| {
-            let above = level(value).saturating_sub(below).min(8);
-            (above > 0 || below == 0).then_some(above)
-        };
-        let pieces: Vec<Option<u64>> = values.iter().map(|value| piece((*value)?)).collect();
-        let mut line = filled(labels.next().unwrap_or_default(), LABEL);
-        line.push_span(Span::styled(sparkline(&pieces, 8), style));
-        line
-    });
-    lines.collect()
+/// A sparkline of several lines: a value that is not zero leaves a mark, a zero a dot, an unknown one nothing.
+fn sparkline_of(values: &[Option<u64>], full: u64, style: Style, area: Rect, buffer: &mut Buffer) {
+    let least = full.div_ceil(u64::from(area.height) * 8);
+    let visible = |value: u64| if value > 0 { value.max(least) } else { 0 };
+    let bars = values.iter().map(|value| value.map(visible));
+    let chart = Sparkline::default().data(bars).max(full.max(1));
+    chart.style(style).render(area, buffer);
+    let lowest = area.rows().next_back().unwrap_or_default();
+    for (cell, value) in lowest.columns().zip(values) {
+        if *value == Some(0) {
+            buffer.set_string(cell.x, cell.y, ".", style);
+        }
+    }
 }
 
 /// Where in time the screen stands.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use haltwise_core::event::Observable;
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::theme::Theme;
+use super::ALARM;
 use crate::number::count;
 use crate::page::{Page, harmless};
 use crate::pilot_state::text;
@@ -14,17 +15,17 @@ use crate::top::columns::{Table, fitting};
 use crate::top::figures::EMULATED;
 use crate::top::model::{Model, Screen};
 use crate::top::piloted;
-use crate::top::rows::{blind, paused};
+use crate::top::rows::{TopRow, paused};
 use crate::top::step::{lost_by_place, lost_count};
 use crate::words::plural;
 
-pub(super) fn lines(model: &Model, theme: Theme, width: usize) -> [Line<'static>; 2] {
+pub(super) fn lines(model: &Model, rows: &[TopRow], width: u16) -> Vec<Line<'static>> {
     let above = if model.typing.is_some() {
         format!("Filter: {}_  (Enter keeps it, Esc drops it)", model.filter).bold()
     } else {
-        keys(model, width).dim()
+        keys(model, width.into()).dim()
     };
-    [above.into(), losses(model, theme)]
+    vec![above.into(), losses(model, rows)]
 }
 
 /// The keys that matter here, as many as fit; those of help and of the end always.
@@ -57,9 +58,8 @@ fn keys(model: &Model, width: usize) -> String {
 }
 
 /// Remarks of the pilot on the VMs of the table, VM by VM.
-pub(super) fn pilot(model: &Model, width: usize) -> String {
-    let rows = model.rows().into_iter();
-    let said = rows.filter_map(|row| {
+pub(super) fn pilot(rows: &[TopRow], width: usize) -> String {
+    let said = rows.iter().filter_map(|row| {
         let first = text::name(&row.name, width);
         Some(piloted::paragraph(&first, row.pilot.as_ref()?, width))
     });
@@ -74,11 +74,10 @@ pub(super) fn pilot(model: &Model, width: usize) -> String {
 }
 
 /// Why figures of the table are not known, each reason with its columns.
-pub(super) fn dashes(model: &Model, width: usize) -> String {
-    let rows = model.rows();
+pub(super) fn dashes(model: &Model, rows: &[TopRow], width: usize) -> String {
     let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (column, _) in fitting(Table::Vms, model.there(), width) {
-        if let Some(reason) = column.why_dash(&rows, &model.origin) {
+        if let Some(reason) = column.why_dash(rows, &model.origin) {
             let titles = reasons.entry(reason).or_default();
             titles.push(column.title(Table::Vms));
         }
@@ -91,7 +90,7 @@ pub(super) fn dashes(model: &Model, width: usize) -> String {
 }
 
 /// Losses, unavailable figures, and abnormal conditions.
-pub(super) fn losses(model: &Model, theme: Theme) -> Line<'static> {
+pub(super) fn losses(model: &Model, rows: &[TopRow]) -> Line<'static> {
     let mut said = Vec::new();
     let mut alarm = false;
     if let Some(step) = model.step() {
@@ -110,11 +109,8 @@ pub(super) fn losses(model: &Model, theme: Theme) -> Line<'static> {
             said.push(format!("Lost: {}{here}", places.join(", ")));
         }
         let vms = step.around.vms.iter();
-        let hidden = vms.filter(|vm| blind(vm).is_some()).count();
-        let rows = model.rows();
-        let mut exits = rows
-            .iter()
-            .filter_map(|row| row.figures.said.exits.as_ref());
+        let hidden = vms.filter(|vm| vm.observable != Observable::Yes).count();
+        let mut exits = rows.iter().filter_map(|row| row.figures.exits.as_ref());
         if exits.any(|exits| exits.counts == EMULATED) {
             said.push("exits: instructions emulated, for which kvm_exit does not fire".to_owned());
         }
@@ -135,7 +131,7 @@ pub(super) fn losses(model: &Model, theme: Theme) -> Line<'static> {
     }
     said.extend(model.origin.notes.iter().map(|note| harmless(note)));
     let style = if alarm || model.origin.partial {
-        theme.alarm()
+        ALARM
     } else {
         Style::new().dim()
     };

@@ -1,5 +1,6 @@
 //! The lines above the tables: where and when, the whole host, its settings, and what watching costs.
 
+use haltwise_core::account::Spread;
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Mode;
 use haltwise_core::units::Nanos;
@@ -8,40 +9,42 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::charts;
-use super::theme::{Theme, cut, filled, fitting};
+use super::{WORTH, cut, filled, fitting};
 use crate::number::{maybe_nanos, nanos, nanos_f64, scaled, share, three_digits};
 use crate::page::{fit_middle, harmless};
 use crate::top::columns::{cpu, per_second};
-use crate::top::figures::Figures;
 use crate::top::model::{Model, Screen};
-use crate::top::rows::{self, tame};
-use crate::top::step::{Key, Step};
+use crate::top::rows::{self, TopRow, tame};
+use crate::top::step::Step;
 use crate::words::{ceiling_source, plural};
 
-/// As many of the lines as there is room for. A page of text has no charts over time.
-pub(super) fn lines(model: &Model, theme: Theme, width: usize, room: usize) -> Vec<Line<'static>> {
+pub(super) fn lines(model: &Model, width: u16) -> Vec<Line<'static>> {
+    let mut lines = of_interval(model, width);
+    if model.step().is_none() {
+        return lines;
+    }
+    if !model.origin.is_live() || !model.timeline.follows() {
+        lines.push(charts::time_bar(model, width.into()));
+    }
+    if model.screen == Screen::Host {
+        lines.push(charts::host(model, width.into()));
+    }
+    lines
+}
+
+/// The lines of the interval by itself, which a page of text has too.
+pub(super) fn of_interval(model: &Model, width: u16) -> Vec<Line<'static>> {
+    let width = width.into();
     let Some(step) = model.step() else {
         let waiting = "Waiting for the end of the first interval.";
         return vec![title(model, None, width), Line::default(), waiting.into()];
     };
-    let mut lines = vec![
+    vec![
         title(model, Some(step), width),
-        totals(model, step, theme, width),
+        totals(model, step, width),
         settings(step).into(),
         cost(model, step, width).dim().into(),
-    ];
-    let moves = theme.marks();
-    if moves && (!model.origin.is_live() || !model.timeline.follows()) {
-        lines.push(charts::time_bar(model, width));
-    }
-    if moves && model.screen == Screen::Host {
-        lines.push(charts::host(model, theme, width));
-    }
-    lines.truncate(room.max(1));
-    if lines.len() + 2 < room {
-        lines.push(Line::default());
-    }
-    lines
+    ]
 }
 
 /// Subject and host at the left, time at the right.
@@ -117,50 +120,68 @@ fn speed(speed: i32) -> String {
 }
 
 /// The host, or the VM that is looked at.
-fn totals(model: &Model, step: &Step, theme: Theme, width: usize) -> Line<'static> {
+fn totals(model: &Model, step: &Step, width: usize) -> Line<'static> {
     let names = model.origin.names.as_ref();
-    let (who, figures, nothing) = match model.screen {
-        Screen::Host => {
-            let figures = Figures::of(step, Key::Host, None, names);
-            ("Host".to_owned(), figures, None)
-        }
+    let (name, row) = match model.screen {
+        Screen::Host => ("Host".to_owned(), rows::of_all(step, names)),
         Screen::Vm(index) | Screen::Vcpu(index, _) => {
             let Some(vm) = model.vm(index) else {
                 return Line::default();
             };
             let name = fit_middle(&tame(&vm.name), (width / 4).max(8));
-            let who = format!("VM {name} ({} {})", vm.vmm, vm.key.pid);
-            let row = rows::of_vm(step, vm, names);
-            let is_present = step.around.vms.iter().any(|vm| vm.index == index);
-            let gone = (!is_present).then(|| "not present in this interval".to_owned());
-            let instead = row.instead();
-            (who, row.figures, gone.or(instead))
+            let name = format!("VM {name} ({} {})", vm.vmm, vm.key.pid);
+            let mut row = rows::of_vm(step, vm, names);
+            if !step.around.vms.iter().any(|vm| vm.index == index) {
+                row.instead = Some("not present in this interval".to_owned());
+            }
+            (name, row)
         }
     };
-    let mut line = cut(who.bold().into(), (width / 2).max(8));
+    let mut line = cut(name.bold().into(), (width / 2).max(8));
     line.push_span(": ");
     let room = width.saturating_sub(line.width());
-    line.push_span(match nothing {
-        Some(why) => Span::styled(why, theme.worth()),
-        None => fitting(&said(&figures), room).into(),
-    });
+    if let Some(why) = &row.instead {
+        line.push_span(Span::styled(why.clone(), WORTH));
+        return line;
+    }
+    let mut pieces = rates(&row);
+    if let Some(latency) = row.figures.wake_latency_ns {
+        let (p50, p99) = (nanos(latency.p50), nanos(latency.p99));
+        pieces.push(format!("sleeps p50 {p50}, p99 {p99}"));
+    }
+    pieces.push(limits(&row));
+    line.push_span(fitting(&pieces, room));
     line
 }
 
-fn said(figures: &Figures) -> Vec<String> {
-    let of = &figures.said;
-    let mut said = vec![format!("{} halts/s", per_second(of.halts_per_s))];
+fn rates(row: &TopRow) -> Vec<String> {
+    let of = &row.figures;
+    let mut rates = vec![format!("{} halts/s", per_second(of.halts_per_s))];
     if let Some(exits) = &of.exits {
-        said.push(format!("{} exits/s", scaled(exits.per_s)));
+        rates.push(format!("{} exits/s", scaled(exits.per_s)));
     }
-    said.push(format!("failed {}", cpu(of.wasted_cpu_percent)));
-    said.push(format!("successful {}", cpu(of.useful_cpu_percent)));
-    if let Some(latency) = of.wake_latency_ns {
-        let (p50, p99) = (nanos(latency.p50), nanos(latency.p99));
-        said.push(format!("sleeps p50 {p50}, p99 {p99}"));
-    }
-    said.push(limits(figures));
-    said
+    rates.push(format!("failed {}", cpu(of.wasted_cpu_percent)));
+    rates.push(format!("successful {}", cpu(of.useful_cpu_percent)));
+    rates
+}
+
+/// Three lines about a vCPU.
+pub(super) fn of_vcpu(row: &TopRow, width: u16) -> Vec<Line<'_>> {
+    let room = usize::from(width).saturating_sub(row.name.width() + 2);
+    let rates = format!(": {}", fitting(&rates(row), room));
+    let latency = |of: fn(Spread) -> u64| maybe_nanos(row.figures.wake_latency_ns.map(of));
+    let sleeps = format!(
+        "sleeps: wake-up p50 {}, p95 {}, p99 {}, max {}",
+        latency(|of| of.p50),
+        latency(|of| of.p95),
+        latency(|of| of.p99),
+        latency(|of| of.max),
+    );
+    vec![
+        Line::from(vec![row.name.as_str().bold(), rates.into()]),
+        sleeps.into(),
+        limits(row).into(),
+    ]
 }
 
 fn settings(step: &Step) -> String {
@@ -207,8 +228,8 @@ fn cost(model: &Model, step: &Step, width: usize) -> String {
 }
 
 /// Where a ceiling is from, and what the window stands at.
-pub(super) fn limits(figures: &Figures) -> String {
-    let ceiling = match &figures.said.ceiling {
+fn limits(row: &TopRow) -> String {
+    let ceiling = match &row.figures.ceiling {
         None => "ceiling not known".to_owned(),
         Some(ceiling) => format!(
             "ceiling {} ({})",
@@ -216,11 +237,11 @@ pub(super) fn limits(figures: &Figures) -> String {
             ceiling_source(ceiling.source)
         ),
     };
-    let veto = if figures.vetoes > 0 {
+    let veto = if row.vetoes > 0 {
         "; guest disabled host polling"
     } else {
         ""
     };
-    let window = maybe_nanos(figures.said.window_ns);
+    let window = maybe_nanos(row.figures.window_ns);
     format!("window {window}, {ceiling}{veto}")
 }

@@ -1,9 +1,10 @@
 //! The page of help, drawn from the tables of keys and of columns.
 
+use ratatui::layout::Rect;
 use ratatui::style::Stylize;
 use ratatui::text::Line;
 
-use super::theme::{cut, filled};
+use super::{cut, filled};
 use crate::top::columns::{Column, Table};
 use crate::top::keys::BINDINGS;
 use crate::top::model::Model;
@@ -13,7 +14,8 @@ const KEYS: usize = 8;
 const HALF: usize = 38;
 
 /// Its lines: in two halves, where they fit side by side, else one below the other.
-pub(super) fn lines(model: &Model, width: usize, height: usize) -> Vec<Line<'static>> {
+pub(super) fn lines(model: &Model, area: Rect) -> Vec<Line<'static>> {
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
     let there = model.there();
     let is_there = |it: &Column| {
         [Table::Vms, Table::Vcpus]

@@ -1,14 +1,15 @@
 //! Where halted time goes, what ended halts, and which exits there were: of a VM, or of a vCPU.
 
+use ratatui::layout::Rect;
 use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
 
-use super::theme::Theme;
+use super::GOOD;
 use crate::chart::stacked;
 use crate::figures::wakes;
 use crate::number::{nanos, percent, scaled};
 use crate::top::figures::{self, CountedReason, per_s};
-use crate::top::model::{Model, Screen};
+use crate::top::model::Model;
 use crate::top::step::{Cell, Key, Step};
 
 /// Marks of the parts of halted time and what they are called, in the order of `Parts::named`.
@@ -21,26 +22,19 @@ const MARKS: [(char, &str); 6] = [
     ('?', "unknown"),
 ];
 
-const EXITS: usize = 5;
-
 /// The least lines of it: an empty one, and all but the exits.
-pub(super) const LEAST: usize = 5;
+pub(super) const LEAST: u16 = 5;
 
-pub(super) fn height(model: &Model) -> usize {
+/// Lines of it, with so many reasons of exits where these are counted.
+pub(super) fn height(model: &Model, reasons: u16) -> u16 {
     if model.exits() {
-        LEAST + 1 + EXITS
+        LEAST + 1 + reasons
     } else {
         LEAST
     }
 }
 
-pub(super) fn lines(
-    model: &Model,
-    key: Key,
-    theme: Theme,
-    width: usize,
-    height: usize,
-) -> Vec<Line<'static>> {
+pub(super) fn lines(model: &Model, key: Key, vcpus: u64, area: Rect) -> Vec<Line<'static>> {
     let Some(step) = model.step() else {
         return Vec::new();
     };
@@ -49,7 +43,7 @@ pub(super) fn lines(
     let total = parts.total_ns();
     let length = step.length_ns();
     // Halts that began before the interval reach out of it.
-    let within = total.min(length.saturating_mul(vcpus(model)));
+    let within = total.min(length.saturating_mul(vcpus));
     let halted = percent(within as f64, length as f64);
     let named: Vec<_> = parts.named().into_iter().zip(MARKS).collect();
     let marked: Vec<_> = named
@@ -58,7 +52,10 @@ pub(super) fn lines(
         .collect();
     let bar = match total {
         0 => String::new(),
-        _ => format!("[{}]", stacked(&marked, width.saturating_sub(2))),
+        _ => format!(
+            "[{}]",
+            stacked(&marked, usize::from(area.width.saturating_sub(2)))
+        ),
     };
     let legend = named.into_iter().filter(|((_, ns), _)| *ns > 0);
     let legend = legend.map(|((_, ns), (mark, name))| {
@@ -68,21 +65,13 @@ pub(super) fn lines(
     let mut lines = vec![
         Line::default(),
         format!("Halted {halted} of one CPU").bold().into(),
-        Span::styled(bar, theme.good()).into(),
+        Span::styled(bar, GOOD).into(),
         legend.collect::<Vec<_>>().join("  ").into(),
         Line::from(vec!["Woken by".bold(), woken(&cell, step).into()]),
     ];
-    if model.exits() && height > LEAST + 1 {
-        lines.extend(exits(model, step, &cell, height - LEAST - 1));
-    }
+    lines.extend(exits(model, step, &cell));
+    lines.truncate(area.height.into());
     lines
-}
-
-fn vcpus(model: &Model) -> u64 {
-    match model.screen {
-        Screen::Vcpu(..) => 1,
-        Screen::Host | Screen::Vm(_) => u64::try_from(model.rows().len().max(1)).unwrap_or(1),
-    }
 }
 
 fn woken(cell: &Cell, step: &Step) -> String {
@@ -101,7 +90,7 @@ fn woken(cell: &Cell, step: &Step) -> String {
     format!(" {}", woken.join("  "))
 }
 
-fn exits(model: &Model, step: &Step, cell: &Cell, rows: usize) -> Vec<Line<'static>> {
+fn exits(model: &Model, step: &Step, cell: &Cell) -> Vec<Line<'static>> {
     let Some(names) = &model.origin.names else {
         return Vec::new();
     };
@@ -110,7 +99,7 @@ fn exits(model: &Model, step: &Step, cell: &Cell, rows: usize) -> Vec<Line<'stat
     if exits.reasons.is_empty() {
         total.push_span("; none in this interval");
     }
-    let reasons = exits.reasons.iter().take(rows);
+    let reasons = exits.reasons.iter();
     let reasons = reasons.map(|reason| exit(reason, step).into());
     std::iter::once(total).chain(reasons).collect()
 }

@@ -1,45 +1,98 @@
 //! A table: headings, rows, the marked row, and sparklines of what came before.
 
-use ratatui::style::{Style, Stylize};
-use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{
+    Cell, Paragraph, Row, StatefulWidget, Table as TableWidget, TableState, Widget,
+};
 
-use super::charts;
-use super::theme::Theme;
+use super::{GOOD, WORTH, charts, text_of};
 use crate::page::{fit, fit_middle};
 use crate::top::columns::{Column, Table, fitting};
 use crate::top::model::Model;
 use crate::top::rows::TopRow;
 
 /// From so many percent of a CPU polling without success on, it is worth a look.
-const WORTH: f64 = 10.0;
+const MUCH: f64 = 10.0;
 
-pub(super) fn lines(
-    model: &Model,
-    table: Table,
-    theme: Theme,
-    width: usize,
-    height: usize,
-) -> Vec<Line<'static>> {
-    let columns = fitting(table, model.there(), width);
-    let rows = model.rows();
-    let room = height.saturating_sub(1);
-    let place = model.standing().place(&rows);
+const HEADING: Style = Style::new()
+    .fg(Color::Cyan)
+    .add_modifier(Modifier::BOLD)
+    .add_modifier(Modifier::UNDERLINED);
+
+pub(super) fn draw(model: &Model, table: Table, rows: &[TopRow], area: Rect, buffer: &mut Buffer) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let place = model.standing().place(rows);
+    // The marked row stands in the middle, where there are enough rows above and below.
     let first = place
         .saturating_sub(room / 2)
         .min(rows.len().saturating_sub(room));
-    let hidden = (rows.len() > room && theme.marks())
-        .then(|| format!(" {}-{} of {}", first + 1, first + room, rows.len()));
-    let mut lines = vec![heading(model, table, &columns, hidden.as_deref(), theme)];
+    let last = rows.len().min(first + room);
+    let mark = if model.standing().reversed {
+        '\u{25b2}'
+    } else {
+        '\u{25bc}'
+    };
+    let hidden = format!(" {}-{last} of {}", first + 1, rows.len());
+    let title = |column: Column| {
+        let mut title = column.title(table).to_owned();
+        if column == model.sorted_by() {
+            title.push(mark);
+        }
+        if column == Column::Name && last - first < rows.len() {
+            title.push_str(&hidden);
+        }
+        title
+    };
+    let mut state = TableState::new().with_selected(place - first);
+    let shown = widget(model, table, title, &rows[first..last], area.width);
+    StatefulWidget::render(shown, area, buffer, &mut state);
     if rows.is_empty() {
-        lines.push(placeholder(model, table).into());
+        let below = area.rows().nth(1).unwrap_or_default();
+        Paragraph::new(placeholder(model, table)).render(below, buffer);
     }
-    for (n, row) in rows.iter().enumerate().skip(first).take(room) {
-        let line = line(model, row, &columns, theme);
-        let is_marked = n == place && theme.marks();
-        lines.push(if is_marked { line.reversed() } else { line });
+}
+
+/// All VMs as text.
+pub(super) fn text(model: &Model, rows: &[TopRow], width: u16) -> String {
+    let mut text = String::new();
+    let title = |column: Column| column.title(Table::Vms).to_owned();
+    // A buffer has at most 65,535 lines.
+    for from in (0..rows.len().max(1)).step_by(1_000) {
+        let rows = &rows[from..rows.len().min(from + 1_000)];
+        let height = u16::try_from(rows.len() + 1).unwrap_or(u16::MAX);
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        let shown = widget(model, Table::Vms, title, rows, width);
+        Widget::render(shown, buffer.area, &mut buffer);
+        let lines = text_of(&buffer).skip(usize::from(from > 0));
+        lines.for_each(|line| text += &(line + "\n"));
     }
-    lines
+    if rows.is_empty() {
+        text += &(placeholder(model, Table::Vms) + "\n");
+    }
+    text
+}
+
+fn widget<'a>(
+    model: &Model,
+    table: Table,
+    title: impl Fn(Column) -> String,
+    rows: &[TopRow],
+    width: u16,
+) -> TableWidget<'a> {
+    let columns = fitting(table, model.there(), width.into());
+    let titles = columns
+        .iter()
+        .map(|(column, width)| aligned(*column, fit(&title(*column), *width)));
+    let heading = Row::new(titles).style(HEADING);
+    let rows = rows.iter().map(|row| line(model, row, &columns, width));
+    let widths = columns.iter().map(|(_, width)| *width);
+    let widths = widths.map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
+    TableWidget::new(rows.collect::<Vec<_>>(), widths)
+        .header(heading)
+        .row_highlight_style(Style::new().reversed())
 }
 
 fn placeholder(model: &Model, table: Table) -> String {
@@ -54,66 +107,37 @@ fn placeholder(model: &Model, table: Table) -> String {
     }
 }
 
-/// `hidden` says which rows are on the screen, if not all are.
-fn heading(
-    model: &Model,
-    table: Table,
-    columns: &[(Column, usize)],
-    hidden: Option<&str>,
-    theme: Theme,
-) -> Line<'static> {
-    let mark = if model.standing().reversed {
-        '\u{25b2}'
-    } else {
-        '\u{25bc}'
-    };
-    let titles = columns.iter().map(|(column, width)| {
-        let mut title = column.title(table).to_owned();
-        if *column == model.sorted_by() && theme.marks() {
-            title.push(mark);
-        }
-        if *column == Column::Name {
-            title.push_str(hidden.unwrap_or_default());
-        }
-        cell(*column, &title, *width)
-    });
-    let titles = titles.collect::<Vec<_>>().join(" ");
-    Line::from(titles).style(theme.heading())
-}
-
-fn line(model: &Model, row: &TopRow, columns: &[(Column, usize)], theme: Theme) -> Line<'static> {
-    let mut line = Line::default();
-    for (column, width) in columns {
-        if !line.spans.is_empty() {
-            line.push_span(" ");
-        }
-        let wasted = row.figures.said.wasted_cpu_percent;
+fn line<'a>(model: &Model, row: &TopRow, columns: &[(Column, usize)], width: u16) -> Row<'a> {
+    let mut cells = Vec::new();
+    for (column, cell_width) in columns {
+        let text = match column {
+            Column::Name => fit_middle(&row.name, *cell_width),
+            Column::History => charts::history(model, row.key, *cell_width),
+            _ => fit(&column.text(row), *cell_width),
+        };
         let style = match column {
-            Column::Wasted if wasted >= Some(WORTH) => theme.worth(),
-            Column::History => theme.good(),
+            Column::Wasted if row.figures.wasted_cpu_percent >= Some(MUCH) => WORTH,
+            Column::History => GOOD,
             Column::Reasons => Style::new().dim(),
             _ => Style::new(),
         };
-        let text = match column {
-            Column::Name => fit_middle(&row.name, *width),
-            Column::History => charts::history(model, row.key, *width),
-            _ => column.text(row),
-        };
-        line.push_span(Span::styled(cell(*column, &text, *width), style));
-        if let (Column::Name, Some(text)) = (column, row.instead()) {
-            line.push_span(Span::styled(format!(" {text}"), theme.worth()));
+        cells.push(aligned(*column, text).style(style));
+        if let (Column::Name, Some(text)) = (column, &row.instead) {
+            let room = usize::from(width).saturating_sub(cell_width + 1);
+            let others = u16::try_from(columns.len() - 1).unwrap_or(u16::MAX);
+            let text = Cell::new(fit(text, room)).style(WORTH);
+            cells.push(text.column_span(others));
             break;
         }
     }
-    line
+    Row::new(cells)
 }
 
-/// A text in exactly so many columns: names and lists at the left, numbers at the right.
-fn cell(column: Column, text: &str, width: usize) -> String {
-    let text = fit(text, width);
-    let pad = " ".repeat(width.saturating_sub(text.width()));
-    match column {
-        Column::Name | Column::Reasons => text + &pad,
-        _ => pad + &text,
-    }
+/// Names and lists at the left, numbers at the right.
+fn aligned<'a>(column: Column, text: String) -> Cell<'a> {
+    let alignment = match column {
+        Column::Name | Column::Reasons => Alignment::Left,
+        _ => Alignment::Right,
+    };
+    Line::from(text).alignment(alignment).into()
 }

@@ -8,13 +8,7 @@ use crate::top::world::{self, SECOND, slept, step, vm};
 fn the_ceiling_follows_the_parameter_where_that_binds() {
     let vms = [vm(0, "a")];
     let mut step = step(0, &vms);
-    let of = |step: &Step| {
-        rows::of_vm(step, &vms[0], None)
-            .figures
-            .said
-            .ceiling
-            .unwrap()
-    };
+    let of = |step: &Step| rows::of_vm(step, &vms[0], None).figures.ceiling.unwrap();
     let knobs = std::rc::Rc::make_mut(&mut step.around.knobs);
     knobs.insert("halt_poll_ns".into(), "50000".into());
     assert_eq!(of(&step).high_ns, 50_000);
@@ -30,7 +24,7 @@ fn what_halts_do_not_say_is_not_zero() {
     let vms = [vm(0, "a")];
     let mut step = Step::between(0, SECOND);
     step.around.vms = std::rc::Rc::new(vms.to_vec());
-    let quiet = rows::of_vm(&step, &vms[0], None).figures.said;
+    let quiet = rows::of_vm(&step, &vms[0], None).figures;
     assert_eq!(
         (
             quiet.wasted_cpu_percent,
@@ -43,7 +37,7 @@ fn what_halts_do_not_say_is_not_zero() {
         poll_ns: None,
         ..slept(0, 0, 5)
     });
-    let blind = rows::of_vm(&step, &vms[0], None).figures.said;
+    let blind = rows::of_vm(&step, &vms[0], None).figures;
     let polls = (blind.wasted_cpu_percent, blind.useful_cpu_percent);
     assert_eq!(polls, (None, None));
 }
@@ -60,7 +54,6 @@ fn exits_are_taken_over_the_time_that_they_were_counted_in() {
     let names = Names::default();
     let exits = rows::of_vm(&step, &vms[0], Some(&names))
         .figures
-        .said
         .exits
         .unwrap();
     assert_eq!((exits.count, exits.per_s.round()), (2_900, 2_900.0));
@@ -89,10 +82,7 @@ fn emulated_instructions_stand_for_exits_where_there_are_none() {
     let mut step = Step::between(0, SECOND);
     step.exits(&row);
     let names = Names::default();
-    let exits = Figures::of(&step, Key::Host, None, Some(&names))
-        .said
-        .exits
-        .unwrap();
+    let exits = rows::of_all(&step, Some(&names)).figures.exits.unwrap();
     assert_eq!(
         (exits.count, exits.reasons[0].name.as_str()),
         (70, "emulate_insn")

@@ -19,36 +19,35 @@ fn looked_at(timeline: &Timeline) -> u64 {
 #[test]
 fn a_live_view_forgets_its_oldest_steps() {
     let mut timeline = Timeline::default();
-    for nth in 0..100 {
-        timeline.push_within(step(nth, 3), 30, 50);
-        assert!(timeline.len() <= 10 && timeline.cells <= 30);
+    for nth in 0..150 {
+        timeline.push(step(nth, 100));
+        assert!(timeline.len() <= LIVE_CELLS / 100 && timeline.cells <= LIVE_CELLS);
         assert_eq!(looked_at(&timeline), nth, "it follows the newest");
     }
-    for nth in 100..200 {
-        timeline.push_within(step(nth, 0), 30, 50);
+    for nth in 150..5_000 {
+        timeline.push(step(nth, 0));
     }
-    assert_eq!((timeline.len(), timeline.cells), (50, 0));
+    assert_eq!((timeline.len(), timeline.cells), (LIVE_STEPS, 0));
     // One step that is larger than all allowed is still there to be seen.
-    timeline.push_within(step(200, 40), 30, 50);
-    assert_eq!((timeline.len(), looked_at(&timeline)), (1, 200));
+    timeline.push(step(5_000, 10_001));
+    assert_eq!((timeline.len(), looked_at(&timeline)), (1, 5_000));
 }
 
 #[test]
 fn a_step_that_is_held_stays_until_it_is_forgotten() {
     let mut timeline = Timeline::default();
-    for nth in 0..10 {
-        timeline.push_within(step(nth, 1), 100, 10);
-    }
+    let full = LIVE_STEPS as u64;
+    (0..full).for_each(|nth| timeline.push(step(nth, 0)));
     timeline.seek(4);
-    for nth in 10..14 {
-        timeline.push_within(step(nth, 1), 100, 10);
+    for nth in full..full + 4 {
+        timeline.push(step(nth, 0));
         assert_eq!(looked_at(&timeline), 4);
     }
-    timeline.push_within(step(14, 1), 100, 10);
+    timeline.push(step(full + 4, 0));
     assert_eq!(looked_at(&timeline), 5, "the oldest there is");
     timeline.follow();
     assert!(timeline.follows() && timeline.at_end());
     timeline.hold();
-    timeline.push_within(step(15, 1), 100, 10);
-    assert_eq!(looked_at(&timeline), 14);
+    timeline.push(step(full + 5, 0));
+    assert_eq!(looked_at(&timeline), full + 4);
 }
