@@ -1,8 +1,9 @@
 //! `haltwise top` on captures without a terminal: pages and JSON against committed texts; the JSON
 //! against its page and against `report`. The full screen is in `crates/cli/src/top/draw/test.rs`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::many;
 use super::schema::conforms;
 use super::{compare, fits, flat, haltwise, home, scenarios};
 
@@ -95,4 +96,50 @@ fn the_json_of_exits_is_as_published() {
     let reason = &with_exits["total"]["exits"]["reasons"][0];
     assert_eq!(reason["name"], "MSR_WRITE");
     conforms("top", &with_exits);
+}
+
+/// Numbers of the VMs in the order in which a text names them, each at its first name after `from`.
+fn named(text: &str, from: &str) -> Vec<u32> {
+    let (_, text) = text.split_once(from).unwrap();
+    let names = text.split("production-frontend-").skip(1);
+    let mut numbers = Vec::new();
+    for number in names.filter_map(|rest| rest.get(..2)?.parse().ok()) {
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+/// In the report, on the page and in `top`; the VMs' CPU time was recorded.
+#[test]
+fn vms_stand_by_cpu_time_and_those_that_cannot_be_observed_last() {
+    let dir = tempfile::tempdir().unwrap();
+    many::write(&dir.path().join("many"));
+    let path = dir.path().join("many/capture.json");
+    let mut info: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (n, vm) in (1..).zip(info["roster"]["vms"].as_array_mut().unwrap()) {
+        vm["threads"] = json!({
+            "over_ns": 1_000_000_000_u64, "vcpu_cpu_ns": n * 1_000_000, "main_cpu_ns": 0, "main_runs": 0, "others_cpu_ns": 0,
+        });
+    }
+    info.as_object_mut().unwrap().remove("crc32");
+    std::fs::write(&path, info.to_string()).unwrap();
+    let run = |words: &[&str]| super::ran(dir.path(), words).1;
+    let report = run(&["report", "many", "--rows", "all", "--width", "120"]);
+    let top = run(&["top", "many", "--once", "--width", "120"]);
+    run(&["report", "many", "--html", "page.html"]);
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    let expected: Vec<u32> = (0..59).rev().chain([60, 59]).collect();
+    assert_eq!(named(&report, "wake p50"), expected);
+    assert_eq!(named(&top, "CEILING"), expected);
+    let table = "<caption>Halted time of each VM";
+    assert_eq!(named(&page, table), expected);
+    let (open, _) = page
+        .split_once(table)
+        .unwrap()
+        .1
+        .split_once("<details")
+        .unwrap();
+    assert_eq!(named(open, ""), expected[..20], "the others are folded");
 }

@@ -12,7 +12,7 @@ use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::report::quality::is_paused;
 use crate::report::view::{AccountFigures, ReportedSetting};
-use crate::words::setting;
+use crate::words::{plural, setting};
 
 /// Parts of halted time: colour, and name in the legend.
 const PARTS: [(&str, &str); 6] = [
@@ -32,7 +32,10 @@ const WAKES: [(&str, &str); 5] = [
     ("w-unknown", "not known"),
 ];
 
-/// VMs in the table; with more the page says how many.
+/// VMs in the table; the others are in a table that is folded.
+const OPEN: usize = 20;
+
+/// VMs in both tables; with more the page says how many.
 const MOST: usize = 150;
 
 /// A row of the table: its name, and the account, or what stands in its place.
@@ -57,9 +60,9 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
     }
     let text = "Each halt splits into what its vCPU did: polled on its CPU, slept, or waited to run \
                 again after it was woken. The bars show shares of the halted time.";
-    let with_figures: Vec<u32> = vms::shown(content).iter().map(|vm| vm.index).collect();
-    let lines = report.vms.iter().take(MOST).map(|vm| Line {
-        name: if with_figures.contains(&vm.index) {
+    let lines = report.vms.iter().take(MOST).enumerate();
+    let lines = lines.map(|(place, vm)| Line {
+        name: if place < vms::MOST {
             json!([format!("vm-{}", vm.index), vm.name])
         } else {
             json!(vm.name)
@@ -73,17 +76,25 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
             Ok(&vm.account)
         },
     });
-    let unplaced = report.unplaced.as_ref().map(|account| Line {
+    let mut lines: Vec<Line<'_>> = lines.collect();
+    let folded = lines.split_off(lines.len().min(OPEN));
+    lines.extend(report.unplaced.as_ref().map(|account| Line {
         name: json!("halts of unknown VMs"),
         whose: "unplaced".to_owned(),
         account: Ok(account),
-    });
-    let lines: Vec<Line<'_>> = lines.chain(unplaced).collect();
-    let table = table("Halted time of each VM", "VM", &lines).sortable("accounts");
+    }));
+    let table = |caption, lines: &[Line<'_>], id| {
+        html::table(&table(caption, "VM", lines).sortable(id).finish())
+    };
     let mut out = Markup::none()
         .and(p(text))
         .and((report.host.account.halts > 0).then(|| legends(&report.host.account)))
-        .and(html::table(&table.finish()));
+        .and(table("Halted time of each VM", &lines, "accounts"));
+    if !folded.is_empty() {
+        let title = format!("{} more", plural(folded.len() as u64, "VM"));
+        let table = table("Halted time of more VMs", &folded, "more-accounts");
+        out.push(details(title, table));
+    }
     if report.vms.len() > MOST {
         let text = format!(
             "The first {MOST} of {} VMs; `haltwise report --json` has all.",

@@ -19,35 +19,27 @@ use crate::report::verdict::{ceilings, verdict};
 use crate::report::view::{AccountFigures, ReportedVm};
 use crate::words::plural;
 
-/// VMs that are open from the start: those that poll and halt most.
+/// VMs that are open from the start.
 const OPEN: usize = 2;
 
 /// VMs with figures; the others have their line in the table above.
-const MOST: usize = 48;
+pub(super) const MOST: usize = 48;
 
 const VCPUS: usize = 64;
 
-/// VMs that have figures, those that poll and halt most first.
-pub(super) fn shown(content: &Content) -> Vec<&ReportedVm> {
-    let mut vms: Vec<&ReportedVm> = content.report.vms.iter().collect();
-    vms.sort_by_key(|vm| std::cmp::Reverse((vm.account.poll.ns.unwrap_or(0), vm.account.halts)));
-    vms.truncate(MOST);
-    vms
-}
-
 /// The section. `None` if no VM was seen.
 pub(super) fn vms(content: &Content) -> Option<Markup> {
-    let vms = shown(content);
+    let vms = &content.report.vms;
     if vms.is_empty() {
         return None;
     }
-    let made = vms.iter().enumerate();
+    let made = vms.iter().take(MOST).enumerate();
     let mut out: Markup = made
         .map(|(place, vm)| one(content, vm, place < OPEN))
         .collect();
-    let all = content.report.vms.len();
+    let all = vms.len();
     if all > MOST {
-        let text = format!("Figures are here for the {MOST} of {all} VMs that poll and halt most.");
+        let text = format!("Figures are here for the first {MOST} of {all} VMs.");
         out.push(note(text));
     }
     Some(out)

@@ -37,20 +37,21 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
     }
 }
 
-/// Puts those first that take most CPU time; where that was not recorded, those that poll most.
+/// Puts those first that take most CPU time; where that was not recorded, those that poll most. Those whose halts were
+/// not observed come last.
 pub(crate) fn order(vms: &mut [ReportedVm]) {
     let rank = |vm: &ReportedVm| {
         let seen = vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm));
         // Those that do not poll cost by their halts.
         let [poll, halts] = [vm.account.poll.cpu_percent, Some(vm.account.halts_per_s)];
-        let known = |figure: Option<f64>| figure.filter(|_| seen).unwrap_or(-1.0);
         let cpu = vm.cpu.map(|cpu| cpu.cpu_percent);
-        [cpu.unwrap_or(-1.0), known(poll), known(halts)]
+        let figures = [cpu, poll, halts].map(|figure| figure.unwrap_or(-1.0));
+        (seen, figures)
     };
     vms.sort_by(|a, b| {
-        let pairs = rank(b).into_iter().zip(rank(a));
-        let orders = pairs.map(|(b, a)| b.total_cmp(&a));
-        orders.fold(Ordering::Equal, Ordering::then)
+        let ((b_seen, b), (a_seen, a)) = (rank(b), rank(a));
+        let orders = b.into_iter().zip(a).map(|(b, a)| b.total_cmp(&a));
+        orders.fold(b_seen.cmp(&a_seen), Ordering::then)
     });
 }
 
