@@ -19,7 +19,8 @@ mod table;
 use haltwise_core::ids::{VcpuId, VmIndex};
 use ratatui::Frame;
 use ratatui::buffer::{Buffer, Cell};
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::layout::{Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
@@ -54,15 +55,11 @@ pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
         return lines(help::lines(model, area), area, buffer);
     }
     let rows = model.rows();
-    let [above, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(2)]).areas(area);
+    let [above, below] = Layout::vertical([Fill(1), Length(2)]).areas(area);
     lines(foot::lines(model, &rows, area.width), below, buffer);
     let head = head::lines(model, area.width);
-    let body = on_top(
-        head,
-        above.height.saturating_sub(TABLE).max(1),
-        above,
-        buffer,
-    );
+    let most = above.height.saturating_sub(TABLE).max(1);
+    let body = on_top(head, most, above, buffer);
     if model.step().is_none() {
         return;
     }
@@ -91,8 +88,8 @@ fn on_top(mut text: Vec<Line<'_>>, most: u16, area: Rect, buffer: &mut Buffer) -
     if !text.is_empty() && text.len() < most.into() {
         text.push(Line::default());
     }
-    let top = Constraint::Length(u16::try_from(text.len()).unwrap_or(u16::MAX));
-    let [top, rest] = Layout::vertical([top, Constraint::Fill(1)]).areas(area);
+    let height = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    let [top, rest] = Layout::vertical([Length(height), Fill(1)]).areas(area);
     lines(text, top, buffer);
     rest
 }
@@ -111,9 +108,7 @@ fn vm(model: &Model, vm: VmIndex, rows: &[TopRow], area: Rect, buffer: &mut Buff
     if !is_seen || area.height < height + parts::LEAST {
         return table::draw(model, Table::Vcpus, rows, area, buffer);
     }
-    let table = Constraint::Length(height - 1);
-    let [table, _, rest] =
-        Layout::vertical([table, Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    let [table, _, rest] = Layout::vertical([Length(height - 1), Length(1), Fill(1)]).areas(area);
     table::draw(model, Table::Vcpus, rows, table, buffer);
     details(model, Key::Vm(vm), rows.len() as u64, rest, buffer);
 }
@@ -129,8 +124,7 @@ fn vcpu(model: &Model, vm: VmIndex, id: VcpuId, rows: &[TopRow], area: Rect, buf
         let text = Line::from(vec![row.name.as_str().bold(), text]);
         return lines(vec![text], area, buffer);
     }
-    let [figures, rest] =
-        Layout::vertical([Constraint::Length(3), Constraint::Fill(1)]).areas(area);
+    let [figures, rest] = Layout::vertical([Length(3), Fill(1)]).areas(area);
     lines(head::of_vcpu(row, area.width), figures, buffer);
     details(model, key, 1, rest, buffer);
 }
@@ -142,13 +136,10 @@ const FEW: u16 = 3;
 /// Charts of a VM or a vCPU, and where its halted time goes.
 fn details(model: &Model, key: Key, vcpus: u64, area: Rect, buffer: &mut Buffer) {
     let room = area.height;
-    let parts = if room >= parts::height(model, FEW) + charts::LEAST {
-        parts::height(model, REASONS).min(room - charts::LEAST)
-    } else {
-        parts::height(model, REASONS).min(room)
-    };
-    let [above, below] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(parts)]).areas(area);
+    let has_room = room >= parts::height(model, FEW) + charts::LEAST;
+    let room = room - if has_room { charts::LEAST } else { 0 };
+    let parts = parts::height(model, REASONS).min(room);
+    let [above, below] = Layout::vertical([Fill(1), Length(parts)]).areas(area);
     if above.height >= charts::LEAST {
         charts::draw(model, key, above, buffer);
     }

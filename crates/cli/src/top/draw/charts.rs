@@ -4,7 +4,8 @@ use haltwise_core::account::Account;
 use haltwise_core::hist::LogHist;
 use haltwise_core::stats::total;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::layout::{Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline, Widget};
@@ -104,11 +105,10 @@ pub(super) fn draw(model: &Model, key: Key, area: Rect, buffer: &mut Buffer) {
         ("Successful", successful, millionths, GOOD),
         ("Wake-up p99", p99, nanos, Style::new()),
     ];
-    let each = Constraint::Length((area.height / 4).clamp(1, HIGHEST));
+    let each = Length((area.height / 4).clamp(1, HIGHEST));
     let areas: [Rect; 4] = Layout::vertical([each; 4]).areas(area);
     for ((name, figure, show, style), area) in all.into_iter().zip(areas) {
-        let [label, chart] =
-            Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1)]).areas(area);
+        let [label, chart] = Layout::horizontal([Length(LABEL), Fill(1)]).areas(area);
         let values = series(model, key, chart.width.into(), figure);
         let full = values.iter().copied().flatten().max();
         let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), show);

@@ -1,7 +1,8 @@
 //! A table: headings, rows, the marked row, and sparklines of what came before.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::layout::Constraint::Length;
+use ratatui::layout::{Alignment, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{
@@ -89,7 +90,7 @@ fn widget<'a>(
     let heading = Row::new(titles).style(HEADING);
     let rows = rows.iter().map(|row| line(model, row, &columns, width));
     let widths = columns.iter().map(|(_, width)| *width);
-    let widths = widths.map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
+    let widths = widths.map(|width| Length(u16::try_from(width).unwrap_or(u16::MAX)));
     TableWidget::new(rows.collect::<Vec<_>>(), widths)
         .header(heading)
         .row_highlight_style(Style::new().reversed())
