@@ -1,15 +1,13 @@
 //! The metrics, declared. Counters and gauges of one subject are structs of their own; docs/metrics.md and HELP come
 //! of these.
 
-use std::collections::BTreeSet;
-
 use haltwise_document::figures;
 use haltwise_document::openmetrics::Buckets;
 
 impl VmLabels {
     /// The labels of a VM among others: one that is alike in name and UUID gets its process beside them.
     pub(crate) fn among(
-        others: &BTreeSet<Self>,
+        is_taken: impl FnOnce(&Self) -> bool,
         vm: &str,
         uuid: Option<&String>,
         pid: impl FnOnce() -> String,
@@ -19,7 +17,7 @@ impl VmLabels {
             uuid: uuid.cloned(),
             pid: None,
         };
-        let pid = others.contains(&plain).then(pid);
+        let pid = is_taken(&plain).then(pid);
         Self { pid, ..plain }
     }
 }

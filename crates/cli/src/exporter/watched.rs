@@ -82,16 +82,10 @@ impl Watched {
         self.newest_ns = now_ns;
         self.roster(roster, now_ns);
         for counts in &facts.counts {
-            self.all.counts(counts);
-            if let Some(seen) = counts.vm.and_then(|vm| self.vms.get_mut(&vm)) {
-                seen.halts.counts(counts);
-            }
+            self.account(counts.vm, |account| account.counts(counts));
         }
         for halt in &facts.halts {
-            self.all.halt(halt);
-            if let Some(seen) = halt.vm.and_then(|vm| self.vms.get_mut(&vm)) {
-                seen.halts.halt(halt);
-            }
+            self.account(halt.vm, |account| account.halt(halt));
         }
         for row in &facts.exits {
             if let Some(seen) = row.vm.and_then(|vm| self.vms.get_mut(&vm)) {
@@ -113,6 +107,13 @@ impl Watched {
         self.all.series = Series::default();
         for seen in self.vms.values_mut() {
             seen.halts.series = Series::default();
+        }
+    }
+
+    fn account(&mut self, vm: Option<VmIndex>, add: impl Fn(&mut Account)) {
+        add(&mut self.all);
+        if let Some(seen) = vm.and_then(|vm| self.vms.get_mut(&vm)) {
+            add(&mut seen.halts);
         }
     }
 
@@ -141,46 +142,38 @@ impl Watched {
     }
 
     fn roster(&mut self, roster: &Roster, now_ns: u64) {
-        let is_kept = |vm: &Vm| {
+        let is_kept = |vm: &&Vm| {
             vm.to_ns
                 .is_none_or(|to_ns| now_ns.saturating_sub(to_ns) < KEPT_NS)
         };
-        for vm in roster.vms.iter().filter(|vm| is_kept(vm)) {
-            if !self.vms.contains_key(&vm.index) {
-                let seen = Seen {
-                    labels: self.labels(vm),
-                    vm: vm.clone(),
-                    vcpus: Vec::new(),
-                    halts: Account::default(),
-                    exits: None,
-                };
-                self.vms.insert(vm.index, seen);
-            }
-        }
-        self.vms.retain(|index, _| {
-            let known = roster.vms.iter().find(|vm| vm.index == *index);
-            known.is_some_and(is_kept)
-        });
-        for vm in &roster.vms {
-            let Some(seen) = self.vms.get_mut(&vm.index) else {
-                continue;
-            };
+        let kept: Vec<&Vm> = roster.vms.iter().filter(is_kept).collect();
+        self.vms
+            .retain(|index, _| kept.binary_search_by_key(index, |vm| vm.index).is_ok());
+        for vm in kept {
+            let new = (!self.vms.contains_key(&vm.index)).then(|| self.labels(vm));
+            let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
+            let own = roster.vcpus[first..].iter();
+            let own = own.take_while(|vcpu| vcpu.vm == vm.index).cloned();
+            let seen = self.vms.entry(vm.index).or_insert_with(|| Seen {
+                labels: new.unwrap_or_default(),
+                vm: vm.clone(),
+                vcpus: Vec::new(),
+                halts: Account::default(),
+                exits: None,
+            });
             if seen.vm != *vm {
                 seen.vm = vm.clone();
             }
-            let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
-            let own = roster.vcpus[first..].iter();
             seen.vcpus.clear();
-            seen.vcpus
-                .extend(own.take_while(|vcpu| vcpu.vm == vm.index).cloned());
+            seen.vcpus.extend(own);
         }
     }
 
     /// The labels of a VM for as long as it is shown.
     fn labels(&self, vm: &Vm) -> VmLabels {
-        let others = self.vms.values().map(|seen| seen.labels.clone());
+        let is_taken = |labels: &VmLabels| self.vms.values().any(|seen| seen.labels == *labels);
         let uuid = vm.identity.uuid.as_ref();
-        VmLabels::among(&others.collect(), &vm.name, uuid, || match vm.key.ordinal {
+        VmLabels::among(is_taken, &vm.name, uuid, || match vm.key.ordinal {
             0 => vm.key.pid.to_string(),
             ordinal => format!("{}-{ordinal}", vm.key.pid),
         })

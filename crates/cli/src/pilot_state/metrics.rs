@@ -154,11 +154,8 @@ pub(crate) fn exposition(most_series: usize, latest: Arc<Latest>) -> Exposition 
     Exposition::new(most_series, move |metrics| {
         let latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((status, at_ns)) = &*latest {
-            add(
-                metrics,
-                status,
-                clock::monotonic_ns().saturating_sub(*at_ns),
-            );
+            let age_ns = clock::monotonic_ns().saturating_sub(*at_ns);
+            add(metrics, status, age_ns);
         }
     })
 }
@@ -201,7 +198,8 @@ fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     }
     let mut known = BTreeSet::new();
     for vm in &status.vms {
-        let labels = VmLabels::among(&known, &vm.vm, vm.uuid.as_ref(), || vm.pid.to_string());
+        let pid = || vm.pid.to_string();
+        let labels = VmLabels::among(|it| known.contains(it), &vm.vm, vm.uuid.as_ref(), pid);
         metrics.subject(|metrics| of_vm(metrics, vm, &labels));
         known.insert(labels);
     }
