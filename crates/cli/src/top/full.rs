@@ -16,7 +16,7 @@ use crate::time::nanos;
 /// Between two looks at the clock while a capture is played.
 const FRAME: Duration = Duration::from_millis(40);
 /// The longest wait: signals and a hang-up are seen after it.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs until `q` or a signal. The terminal is as it was before when this returns.
 pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrupt) -> Outcome {

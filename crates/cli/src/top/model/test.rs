@@ -175,6 +175,22 @@ fn no_key_does_two_things() {
 }
 
 #[test]
+fn help_names_the_keys_that_it_shows() {
+    for binding in keys::BINDINGS.iter().filter(|it| !it.help.is_empty()) {
+        for key in binding.keys.iter().filter(|it| it.modifiers.is_empty()) {
+            if let KeyCode::Char(c) = key.code
+                && !matches!(c, ' ' | '=')
+            {
+                assert!(binding.shown.contains(c), "{c} in `{}`", binding.shown);
+            }
+        }
+    }
+    let pressed = KeyEvent::new(KeyCode::Char('/'), KeyModifiers::ALT);
+    let pressed: Vec<KeyCode> = keys::presses(pressed).map(|key| key.code).collect();
+    assert_eq!(pressed, [KeyCode::Esc, KeyCode::Char('/')]);
+}
+
+#[test]
 fn help_covers_and_any_key_uncovers() {
     let mut model = world(false);
     press(&mut model, "?");
