@@ -173,6 +173,7 @@ impl Target {
         let scope = self.scope;
         let is_now = |it: Knobs| is_same(scope, it, now);
         let ours = held.map(|held| held.ours);
+        // With a memory, the journal's setting before explains nothing: an earlier run may have taken another one over since.
         let known = match &memory {
             Some(of) => [of.set, ours, Some(of.found), of.trial_from],
             None => [held.map(|held| held.before), ours, None, None],

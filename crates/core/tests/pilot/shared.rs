@@ -1,69 +1,63 @@
-//! The host's parameter, which several VMs follow: those that could have a ceiling of their own, too, and those that are to be
-//! left alone.
+//! The host's parameter, which several VMs follow.
 
 use haltwise_core::pilot::decision::Kind;
 use haltwise_core::pilot::input::{Ceiling, Scope};
 use haltwise_core::pilot::{Limits, Parameters};
 
-use super::model::{EACH_15_US, EACH_150_US};
-use super::world::{Event, FOUND_NS, World, acts, decided};
-
-const KEPT: Event = Event::Decided(Scope::Host, Kind::Keep);
-const RESTORED: Event = Event::Decided(Scope::Host, Kind::Restore);
+use super::load::{EACH_15_US, EACH_150_US};
+use super::settings::FOUND;
+use super::world::{World, acts};
 
 #[test]
-fn it_is_set_for_a_vm_that_is_to_be_left_alone_where_that_is_allowed() {
-    let mut world = World::new();
-    world.limit(Limits {
-        parameters: Parameters::Shared,
-        ..acts()
-    });
-    world.comes(EACH_150_US, Ceiling::Fixed);
-    let alone = world.comes(EACH_15_US, Ceiling::Fixed);
-    world.vm(alone).goal = None;
-    world.until(KEPT);
-    assert_ne!(world.machine.param_ns(), FOUND_NS);
+fn it_is_set_for_a_vm_that_is_left_alone_where_that_is_allowed() {
+    for (parameters, is_set) in [(Parameters::Shared, true), (Parameters::Unshared, false)] {
+        let mut world = World::new();
+        world.limit(Limits {
+            parameters,
+            ..acts()
+        });
+        world.comes(EACH_150_US, Ceiling::Fixed);
+        let alone = world.comes(EACH_15_US, Ceiling::Fixed);
+        world.vm(alone).seen.goal = None;
+        world.pass(100);
+        assert_eq!(world.at(Scope::Host) != FOUND, is_set, "{parameters:?}");
+    }
 }
 
 #[test]
 fn it_is_tried_once_most_of_the_halts_were_looked_at_twice() {
     let mut world = World::new();
-    let comes = |_| world.comes(EACH_150_US, Ceiling::Fixed);
-    let vms: Vec<_> = (0..10).map(comes).collect();
-    world.until(Event::Decided(Scope::Host, Kind::Try));
-    let looks = |vm| world.count(|event| event == Event::Look(vm));
-    let twice = vms.into_iter().filter(|vm| looks(*vm) >= 2).count();
-    assert!(twice >= 9, "{twice} of 10: {:?}", world.events);
+    let vms = [(); 10].map(|()| world.comes(EACH_150_US, Ceiling::Fixed));
+    world.until(Scope::Host, Kind::Try);
+    let looks = |vm: &Scope| world.looks.iter().filter(|of| *of == vm).count();
+    let twice = vms.iter().filter(|vm| looks(vm) >= 2).count();
+    assert!(twice >= 9, "{twice} of 10: {:?}", world.looks);
 }
 
-/// No VM is left that it would be set for, and one follows it that is to be left alone.
+/// No VM is left that it would be set for, and one follows it that is left alone.
 #[test]
-fn what_an_earlier_run_set_of_it_is_restored() {
+fn the_setting_of_an_earlier_run_is_restored() {
     let mut world = World::new();
     let vm = world.comes(EACH_150_US, Ceiling::Fixed);
-    world.until(KEPT);
+    world.until(Scope::Host, Kind::Keep);
     world.goes(vm);
     world.restarts();
     let alone = world.comes(EACH_15_US, Ceiling::Fixed);
-    world.vm(alone).goal = None;
-    world.until(RESTORED);
-    assert_eq!(world.machine.param_ns(), FOUND_NS);
+    world.vm(alone).seen.goal = None;
+    world.until(Scope::Host, Kind::Restore);
+    assert_eq!(world.at(Scope::Host), FOUND);
 }
 
-/// The VM followed the pilot's setting: without the pilot, the VM would follow the setting that was there before.
+/// Without the pilot, a VM that follows the pilot's setting would follow the setting before.
 #[test]
-fn a_vm_that_followed_what_the_pilot_set_was_found_with_what_was_there_before() {
+fn a_vm_that_follows_the_pilots_setting_was_found_with_the_one_before() {
     let mut world = World::new();
     for _ in 0..16 {
         world.comes(EACH_150_US, Ceiling::Fixed);
     }
-    world.until(KEPT);
-    assert!(
-        world.machine.param_ns() < 35_000,
-        "{}",
-        world.machine.param_ns()
-    );
+    world.until(Scope::Host, Kind::Keep);
+    assert!(world.at(Scope::Host) < 35_000, "{}", world.at(Scope::Host));
     let vm = world.comes(EACH_15_US, Ceiling::Follows);
-    world.until(decided(vm, Kind::Keep));
-    assert_eq!(world.standing(vm).found_ns, Some(FOUND_NS));
+    world.until(vm, Kind::Keep);
+    assert_eq!(world.standing(vm).found_ns, Some(FOUND));
 }

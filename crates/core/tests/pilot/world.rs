@@ -1,5 +1,5 @@
-//! A host with its VMs, the journal, and a pilot whose decisions are held to the laws. Nothing befalls it but what a
-//! test does.
+//! A host with its VMs and a pilot at work. Nothing happens to them but by a test, and each decision has to keep the
+//! laws.
 
 use std::collections::VecDeque;
 
@@ -13,18 +13,15 @@ use haltwise_core::pilot::standing::OfVm;
 use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
 use haltwise_core::workload::SplitMix64;
 
-use super::journal::Machine;
-use super::law::{Costs, Laws};
-use super::model::{Chunk, Load, Modelled, knobs};
+use super::laws::{Costs, Laws};
+use super::load::{Chunk, Load, Replays, knobs};
+use super::settings::{FOUND, Settings};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const STEP: u64 = 10 * SECOND;
+pub(crate) const HOUR: u64 = 3_600 * SECOND;
 
-pub(crate) const FOUND_NS: u32 = 200_000;
-pub(crate) const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
-pub(crate) const OFF: Ceiling = Ceiling::Own(0);
-
-/// Others want the CPUs, and do not.
+/// Other tasks want the CPUs, and do not.
 pub(crate) const PRESSED: Pressure = Pressure::Share(0.2);
 pub(crate) const FREE: Pressure = Pressure::Share(0.19);
 
@@ -42,23 +39,14 @@ pub(crate) fn density() -> Goal {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Event {
-    Look(VmKey),
-    Decided(Scope, Kind),
-}
-
-pub(crate) fn decided(vm: VmKey, kind: Kind) -> Event {
-    Event::Decided(Scope::Vm(vm), kind)
-}
-
+/// Result of a change that is to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     Made,
     Refused(Refusal),
-    /// It is made, and that cannot be recorded.
+    /// It is made, and the journal cannot record that.
     MadeAndRefused(Refusal),
-    /// The daemon dies over it, before or after it is made.
+    /// The daemon dies before the change, or after it.
     Dies {
         is_made: bool,
     },
@@ -68,53 +56,61 @@ pub(crate) fn full() -> Answer {
     Answer::Refused(Refusal::Failed("no space left on device".to_owned()))
 }
 
+pub(crate) fn restores_nothing(decision: &Decision) -> Answer {
+    if decision.kind.restores() {
+        full()
+    } else {
+        Answer::Made
+    }
+}
+
 pub(crate) struct Vm {
-    pub(crate) key: VmKey,
+    /// Its readings, less its ceiling and its counts.
+    pub(crate) seen: VmSeen,
     pub(crate) load: Load,
-    /// `None`: the pilot is to leave it alone.
-    pub(crate) goal: Option<Goal>,
-    pub(crate) polls_itself: bool,
-    /// Its VMM does not answer.
-    pub(crate) is_silent: bool,
     /// None of its halts are counted or recorded.
-    pub(crate) stands_still: bool,
+    pub(crate) is_blind: bool,
     pub(crate) came_ns: u64,
-    /// The ceiling that counts as found: while it follows the parameter, what that would be without the pilot.
+    /// The ceiling that counts as found.
     pub(crate) found_ns: u32,
     /// While it has a ceiling of its own.
     pub(crate) costs: Costs,
 }
 
-pub(crate) struct World {
-    pub(crate) now: u64,
-    /// The clock that the pilot is given.
-    pub(crate) clock: u64,
-    pub(crate) vms: Vec<Vm>,
-    came: u32,
-    pub(crate) machine: Machine,
-    /// The rest of what is read of the host.
-    pub(crate) state: HostSeen,
-    pub(crate) pilot: Pilot<Modelled>,
-    pub(crate) is_dead: bool,
-    /// The pilot's memory as it was saved last.
-    pub(crate) disk: Memory,
-    pub(crate) laws: Laws,
-    /// Result of each change that is to be made.
-    pub(crate) answers: Box<dyn FnMut(&Decision) -> Answer>,
-    /// Varies counts and costs, where they vary.
-    pub(crate) noise: Option<SplitMix64>,
-    /// One reading of a thousand is not true.
-    pub(crate) lies: bool,
-    /// Looks hold as many halts as were wanted, not one.
-    pub(crate) is_full: bool,
-    /// CPU time that a look takes.
-    pub(crate) look_ns: u64,
-    /// Recording in progress, and the time at which the recording ends.
-    recording: Option<(Wanted, u64)>,
-    pub(crate) events: Vec<(u64, Event)>,
+impl Vm {
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::Vm(self.seen.key)
+    }
 }
 
-fn pilot(evidence: Modelled, limits: Limits, memory: Memory, seed: u64) -> Pilot<Modelled> {
+pub(crate) struct World {
+    pub(crate) now: u64,
+    /// How far the pilot's clock is ahead.
+    pub(crate) ahead: u64,
+    pub(crate) vms: Vec<Vm>,
+    pub(crate) came: u32,
+    pub(crate) settings: Settings,
+    /// Readings of the host, less its parameters.
+    pub(crate) host: HostSeen,
+    pub(crate) limits: Limits,
+    pub(crate) pilot: Pilot<Replays>,
+    pub(crate) is_dead: bool,
+    /// The pilot was allowed to act at some time since it started.
+    may_restore: bool,
+    /// The memory as it was saved last.
+    pub(crate) disk: Memory,
+    pub(crate) laws: Laws,
+    pub(crate) answers: Box<dyn FnMut(&Decision) -> Answer>,
+    /// Varies counts and costs, where they vary; one reading of a thousand is impossible then.
+    pub(crate) noise: Option<SplitMix64>,
+    /// CPU time that a look takes.
+    pub(crate) look_ns: u64,
+    recording: Option<(Wanted, u64)>,
+    pub(crate) looks: Vec<Scope>,
+    pub(crate) decisions: Vec<(u64, Scope, Kind)>,
+}
+
+fn pilot(evidence: Replays, limits: Limits, memory: Memory, seed: u64) -> Pilot<Replays> {
     Pilot::new(Setup {
         evidence,
         rule: Rule::of(Version::new(6, 12), Arch::X86),
@@ -127,82 +123,87 @@ fn pilot(evidence: Modelled, limits: Limits, memory: Memory, seed: u64) -> Pilot
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(Modelled::wrong_by(0.0, 1))
+        Self::with(FOUND, Replays::wrong_by(0.0, 1))
     }
 
-    pub(crate) fn with(evidence: Modelled) -> Self {
+    pub(crate) fn with(param: u32, evidence: Replays) -> Self {
         Self {
             now: 0,
-            clock: 0,
+            ahead: 0,
             vms: Vec::new(),
             came: 0,
-            machine: Machine::new(),
-            state: HostSeen {
+            settings: Settings::of_host(param),
+            host: HostSeen {
                 is_writable: true,
                 cpus: 64,
                 busy_cpus: Some(2.0),
                 cpu_pressure: Pressure::Share(0.01),
                 ..HostSeen::default()
             },
+            limits: acts(),
             pilot: pilot(evidence, acts(), Memory::default(), 1),
             is_dead: false,
+            may_restore: true,
             disk: Memory::default(),
-            laws: Laws::of(acts()),
+            laws: Laws::default(),
             answers: Box::new(|_| Answer::Made),
             noise: None,
-            lies: false,
-            is_full: false,
             look_ns: 0,
             recording: None,
-            events: Vec::new(),
+            looks: Vec::new(),
+            decisions: Vec::new(),
         }
     }
 
-    /// The pilot begins again with what it knew.
+    /// The pilot stops without a word, and starts with its memory.
     pub(crate) fn restarts(&mut self) {
         self.disk = self.pilot.memory();
-        self.starts(Modelled::wrong_by(0.0, 2), acts(), 2);
+        self.starts(Replays::wrong_by(0.0, 2), 2);
     }
 
-    pub(crate) fn starts(&mut self, evidence: Modelled, limits: Limits, seed: u64) {
-        self.laws.limits = limits.clone();
-        self.pilot = pilot(evidence, limits, self.disk.clone(), seed);
+    pub(crate) fn starts(&mut self, evidence: Replays, seed: u64) {
+        self.pilot = pilot(evidence, self.limits.clone(), self.disk.clone(), seed);
         (self.recording, self.is_dead) = (None, false);
-        self.state.own_cpu_ns = 0;
+        self.may_restore = self.limits.may_act;
+        self.host.own_cpu_ns = 0;
     }
 
-    pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> VmKey {
+    pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> Scope {
         let pid = 100 + self.came;
         self.came += 1;
         let key = VmKey::first(Pid(pid), u64::from(pid));
-        self.machine.comes(Scope::Vm(key), ceiling);
-        self.vms.push(Vm {
+        let seen = VmSeen {
             key,
-            load,
+            vcpus: 1,
             goal: Some(Goal::default()),
-            polls_itself: false,
-            is_silent: false,
-            stands_still: false,
+            has_answered: true,
+            ..VmSeen::default()
+        };
+        self.settings.comes(Scope::Vm(key), ceiling);
+        self.vms.push(Vm {
+            seen,
+            load,
+            is_blind: false,
             came_ns: self.now,
-            found_ns: self.machine.without(Scope::Vm(key)),
+            found_ns: self.settings.without(Scope::Vm(key)),
             costs: Costs::default(),
         });
-        key
+        Scope::Vm(key)
     }
 
-    pub(crate) fn goes(&mut self, key: VmKey) {
-        let at = self.vms.iter().position(|vm| vm.key == key).unwrap();
-        let vm = self.vms.remove(at);
-        self.laws.ended(&vm, self.now);
-        self.machine.goes(Scope::Vm(key));
+    pub(crate) fn goes(&mut self, vm: Scope) {
+        let at = self.vms.iter().position(|it| it.scope() == vm).unwrap();
+        let gone = self.vms.remove(at);
+        self.ended(&gone);
+        self.settings.0.remove(&vm);
     }
 
-    pub(crate) fn vm(&mut self, key: VmKey) -> &mut Vm {
-        self.vms.iter_mut().find(|vm| vm.key == key).unwrap()
+    pub(crate) fn vm(&mut self, vm: Scope) -> &mut Vm {
+        self.vms.iter_mut().find(|it| it.scope() == vm).unwrap()
     }
 
-    pub(crate) fn ceiling(&self, key: VmKey) -> Ceiling {
-        self.machine.ceiling(Scope::Vm(key))
+    pub(crate) fn at(&self, scope: Scope) -> u32 {
+        self.settings.in_force(scope)
     }
 
     /// A number near 1, where anything varies.
@@ -212,97 +213,95 @@ impl World {
     }
 
     fn seen(&mut self, counted: bool) -> Seen {
-        let count = self.vms.len();
-        let seen = |at: usize| {
-            let (times, vm) = (self.about_one(0.05), &self.vms[at]);
-            let (scope, key) = (Scope::Vm(vm.key), vm.key);
-            let mut counts = vm.load.counts(self.machine.in_force(scope), STEP, times);
-            if self.lies
-                && self
-                    .noise
-                    .as_mut()
-                    .is_some_and(|draw| draw.below(1_000) == 0)
-            {
+        let mut vms = Vec::new();
+        for at in 0..self.vms.len() {
+            let times = self.about_one(0.05);
+            let draw = self.noise.as_mut();
+            let is_impossible = draw.is_some_and(|draw| draw.below(1_000) == 0);
+            let (vm, settings) = (&self.vms[at], &self.settings);
+            let scope = vm.scope();
+            let mut counts = vm.load.counts(settings.in_force(scope), STEP, times);
+            if is_impossible {
                 counts.halts = u64::MAX / 2;
             }
-            VmSeen {
-                key,
-                name: format!("vm-{}", key.pid),
-                vcpus: 1,
-                goal: vm.goal.clone(),
-                ceiling: self.machine.ceiling(scope),
-                held: self.machine.held(scope),
-                has_answered: !vm.is_silent,
-                polls_itself: vm.polls_itself,
-                counts: (counted && !vm.stands_still).then_some(counts),
-            }
-        };
-        let vms = (0..count).map(seen).collect();
-        let held = self.machine.held(Scope::Host).map(|held| Held {
+            vms.push(VmSeen {
+                ceiling: settings.ceiling(scope),
+                held: settings.held(scope),
+                counts: (counted && !vm.is_blind).then_some(counts),
+                ..vm.seen.clone()
+            });
+        }
+        let held = self.settings.held(Scope::Host).map(|held| Held {
             before: knobs(held.before),
             ours: knobs(held.ours),
         });
         let host = HostSeen {
-            knobs: Some(knobs(self.machine.param_ns())),
+            knobs: Some(knobs(self.at(Scope::Host))),
             held,
-            ..self.state.clone()
+            ..self.host.clone()
         };
-        let seen = Seen { host, vms, counted };
-        self.laws.seen = seen.clone();
-        seen
+        Seen { host, vms, counted }
     }
 
-    /// The pilot reads what is there now.
+    /// The pilot reads the machine now.
     pub(crate) fn reads(&mut self) {
         self.reads_with(true);
     }
 
     pub(crate) fn reads_with(&mut self, counted: bool) {
-        if self.is_dead {
-            return;
-        }
-        let seen = self.seen(counted);
-        let decisions = self.pilot.step(self.clock, seen);
-        self.carry_out(decisions);
         if !self.is_dead {
-            self.laws.after_a_reading(&self.vms, &self.machine);
+            let seen = self.seen(counted);
+            let decisions = self.pilot.step(self.now + self.ahead, seen);
+            self.carry_out(decisions);
+        }
+        if !self.is_dead && self.may_restore {
+            self.is_restored_in_time();
         }
     }
 
     pub(crate) fn limit(&mut self, limits: Limits) {
-        self.laws.limits = limits.clone();
+        self.limits = limits.clone();
+        self.may_restore |= limits.may_act;
         if !self.is_dead {
             let decisions = self.pilot.limit(limits);
             self.carry_out(decisions);
         }
     }
 
+    pub(crate) fn stops(&mut self) {
+        let decisions = self.pilot.stop();
+        self.carry_out(decisions);
+    }
+
     /// Makes the changes that were decided, one after the other, for as long as the daemon lives.
-    pub(crate) fn carry_out(&mut self, decisions: Vec<Decision>) {
+    fn carry_out(&mut self, decisions: Vec<Decision>) {
         let mut decisions = VecDeque::from(decisions);
         while let Some(decision) = decisions.pop_front() {
-            let event = Event::Decided(decision.scope, decision.kind);
-            self.events.push((self.now, event));
+            self.decisions
+                .push((self.now, decision.scope, decision.kind));
             self.save_with(&decision);
-            self.laws.decided(&decision, &self.machine);
-            if !decision.is_made {
-                continue;
+            self.is_lawful(&decision);
+            if decision.is_made {
+                let Some(made) = self.make(&decision) else {
+                    return self.dies();
+                };
+                decisions.extend(self.pilot.made(self.now + self.ahead, &decision, made));
+                self.save_with(&decision);
             }
-            let Some(made) = self.make(&decision) else {
-                return self.dies();
-            };
-            decisions.extend(self.pilot.made(self.clock, &decision, made));
-            self.save_with(&decision);
         }
-        self.machine.is_known();
-        self.collect();
+        // A recording of these facts may be under way.
+        let wanted = self.pilot.wanted();
+        if self.recording.as_ref().map(|(of, _)| of) != wanted {
+            let until = |of: &Wanted| self.now + of.skip_ns + of.length_ns;
+            self.recording = wanted.map(|of| (of.clone(), until(of)));
+        }
     }
 
     /// The daemon is killed; an undo after that finds everything as it was.
     pub(crate) fn dies(&mut self) {
         self.is_dead = true;
-        self.laws.dies();
-        self.machine.can_be_undone();
+        self.laws.stays.clear();
+        self.settings.can_be_undone();
     }
 
     fn save_with(&mut self, decision: &Decision) {
@@ -314,58 +313,41 @@ impl World {
     /// `None`: the daemon died over it.
     fn make(&mut self, decision: &Decision) -> Option<Result<(), Refusal>> {
         let scope = decision.scope;
-        if matches!(scope, Scope::Vm(key) if self.vms.iter().all(|vm| vm.key != key)) {
+        if !self.settings.0.contains_key(&scope) {
             return Some(Err(Refusal::Ended));
         }
-        let answer = (self.answers)(decision);
-        if answer == (Answer::Dies { is_made: false }) {
-            return None;
-        }
-        if let Answer::Refused(refusal) = answer {
-            if refusal == Refusal::Ended {
-                // It can no longer be set.
-                self.machine.comes(scope, Ceiling::Fixed);
+        let change = decision.change.expect("a change to make");
+        let (is_made, answer) = match (self.answers)(decision) {
+            Answer::Made => (true, Some(Ok(()))),
+            Answer::Refused(refusal) => (false, Some(Err(refusal))),
+            Answer::MadeAndRefused(refusal) => (true, Some(Err(refusal))),
+            Answer::Dies { is_made } => (is_made, None),
+        };
+        if let Some(Err(refusal)) = &answer {
+            self.laws.stays.retain(|(of, _), _| *of != scope);
+            if *refusal == Refusal::Ended {
+                self.settings.comes(scope, Ceiling::Fixed);
             }
-            self.laws.refused(scope);
-            return Some(Err(refusal));
         }
-        let change = decision.change.expect("what is made has a change");
-        if let Err(refusal) = self.machine.set(scope, &change) {
-            return Some(Err(refusal));
-        }
-        self.laws.made(decision, self.now);
-        match answer {
-            Answer::Dies { .. } => None,
-            Answer::MadeAndRefused(refusal) => {
-                self.laws.refused(scope);
-                Some(Err(refusal))
+        if is_made {
+            if let Err(refusal) = self.settings.set(scope, &change) {
+                return Some(Err(refusal));
             }
-            _ => Some(Ok(())),
+            self.laws.made(decision, self.now);
         }
-    }
-
-    /// Begins to record what is wanted, unless that is being recorded.
-    fn collect(&mut self) {
-        let wanted = self.pilot.wanted();
-        if self.recording.as_ref().map(|(of, _)| of) != wanted {
-            let until = |of: &Wanted| self.now + of.skip_ns + of.length_ns;
-            self.recording = wanted.map(|of| (of.clone(), until(of)));
-        }
+        answer
     }
 
     fn recorded(&mut self, wanted: &Wanted) -> Vec<(VmKey, Option<Chunk>)> {
         let noise = self.about_one(0.03);
         let chunk = |key: &VmKey| {
-            let vm = self
-                .vms
-                .iter()
-                .find(|vm| vm.key == *key && !vm.stands_still);
-            let chunk = vm.map(|vm| Chunk {
+            let mut vms = self.vms.iter().filter(|vm| !vm.is_blind);
+            let chunk = vms.find(|vm| vm.seen.key == *key).map(|vm| Chunk {
                 load: vm.load,
-                ceiling_ns: self.machine.in_force(Scope::Vm(*key)),
+                ceiling_ns: self.at(Scope::Vm(*key)),
                 span_ns: wanted.length_ns,
                 noise,
-                halts: if self.is_full { wanted.most_halts } else { 1 },
+                halts: wanted.most_halts,
             });
             (*key, chunk)
         };
@@ -377,17 +359,16 @@ impl World {
         let step = (self.now / STEP + 1) * STEP;
         let recording = self.recording.as_ref().filter(|_| !self.is_dead);
         let until = recording.map_or(step, |(_, until)| step.min(*until));
-        let ns = until - self.now;
-        (self.now, self.clock) = (until, self.clock + ns);
-        self.laws.pass(ns, &mut self.vms, &self.machine);
+        self.cost(until - self.now);
+        self.now = until;
         let is_over = |(_, until): &mut (Wanted, u64)| *until == self.now;
         if let Some((wanted, _)) = self.recording.take_if(is_over).filter(|_| !self.is_dead) {
-            self.state.own_cpu_ns += self.look_ns;
+            self.host.own_cpu_ns += self.look_ns;
             if wanted.skip_ns == 0 {
-                self.events.push((self.now, Event::Look(wanted.vms[0])));
+                self.looks.push(Scope::Vm(wanted.vms[0]));
             }
             let facts = self.recorded(&wanted);
-            let decisions = self.pilot.facts(self.clock, facts);
+            let decisions = self.pilot.facts(self.now + self.ahead, facts);
             self.carry_out(decisions);
         }
         self.now.is_multiple_of(STEP)
@@ -402,54 +383,60 @@ impl World {
         }
     }
 
-    /// Lets time pass until this happens; gives when it did.
-    pub(crate) fn until(&mut self, event: Event) -> u64 {
-        let from = self.events.len();
+    /// Lets time pass until this holds.
+    pub(crate) fn turn_until(&mut self, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..10_000 {
+            if holds(self) {
+                return;
+            }
+            if self.turn() {
+                self.reads();
+            }
+        }
+        panic!("it does not happen: {:?}", self.decisions);
+    }
+
+    /// Lets time pass until this is decided; gives when it was.
+    pub(crate) fn until(&mut self, scope: Scope, kind: Kind) -> u64 {
+        let from = self.decisions.len();
         for _ in 0..1_000 {
             self.pass(1);
-            let since = &self.events[from..];
-            if let Some((at, _)) = since.iter().find(|(_, it)| *it == event) {
+            let mut since = self.decisions[from..].iter();
+            if let Some((at, ..)) = since.find(|(_, of, it)| (*of, *it) == (scope, kind)) {
                 return *at;
             }
         }
-        panic!("{event:?} does not happen: {:?}", &self.events[from..]);
+        panic!("no {kind:?} of {scope:?}: {:?}", &self.decisions[from..]);
     }
 
-    /// Lets time pass until that was decided of a VM, if it was not before.
-    pub(crate) fn comes_to(&mut self, vm: VmKey, kind: Kind) {
-        if !self.is_any(vm, &[kind]) {
-            self.until(decided(vm, kind));
-        }
-    }
-
-    pub(crate) fn count(&self, is_it: impl Fn(Event) -> bool) -> usize {
-        self.events
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.decisions
             .iter()
-            .filter(|(_, event)| is_it(*event))
+            .filter(|(_, _, it)| *it == kind)
             .count()
     }
 
-    pub(crate) fn decisions(&self, kind: Kind) -> usize {
-        self.count(|event| matches!(event, Event::Decided(_, of) if of == kind))
+    /// Whether one of these kinds was decided of that target.
+    pub(crate) fn has(&self, scope: Scope, kinds: &[Kind]) -> bool {
+        let mut decisions = self.decisions.iter();
+        decisions.any(|(_, of, kind)| *of == scope && kinds.contains(kind))
     }
 
-    /// Whether one of these kinds was decided of that VM.
-    pub(crate) fn is_any(&self, vm: VmKey, kinds: &[Kind]) -> bool {
-        self.count(|event| kinds.iter().any(|kind| event == decided(vm, *kind))) > 0
+    /// The last decision.
+    pub(crate) fn last(&self) -> (Scope, Kind) {
+        let (_, scope, kind) = self.decisions.last().unwrap();
+        (*scope, *kind)
     }
 
     /// The pilot's report on a VM.
-    pub(crate) fn standing(&self, vm: VmKey) -> OfVm {
+    pub(crate) fn standing(&self, vm: Scope) -> OfVm {
         let mut vms = self.pilot.standing().vms.into_iter();
-        vms.find(|of| of.seen.key == vm).unwrap()
+        vms.find(|of| Scope::Vm(of.seen.key) == vm).unwrap()
     }
 
     /// Polling of all VMs, in % of a CPU.
     pub(crate) fn polled_percent(&self) -> f64 {
-        let polled = |vm: &Vm| {
-            let in_force = self.machine.in_force(Scope::Vm(vm.key));
-            100.0 * vm.load.polled_cpus(in_force)
-        };
+        let polled = |vm: &Vm| vm.load.polled_percent(self.at(vm.scope()));
         self.vms.iter().map(polled).sum()
     }
 }

@@ -1,4 +1,4 @@
-//! Loads, what they cost under a ceiling, and evidence that may be wrong.
+//! Loads, their cost under a ceiling, and replays of them that may be wrong.
 
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::evidence::{Answer, Choice, EXCERPT, Evidence, Measured, OfVm, Question};
@@ -8,7 +8,7 @@ use haltwise_core::stats::Interval;
 use haltwise_core::tune::candidates::CEILINGS_NS;
 use haltwise_core::workload::SplitMix64;
 
-/// A wake-up takes so long, and a sleep costs so much CPU.
+/// Latency of a wake-up, and CPU time of a sleep.
 const LATENCY_NS: f64 = 20_000.0;
 const SWITCH_NS: f64 = 10_000.0;
 
@@ -30,7 +30,7 @@ pub(crate) fn knobs(halt_poll_ns: u32) -> Knobs {
 pub(crate) struct Load {
     pub(crate) halts_per_s: f64,
     pub(crate) gap_ns: f64,
-    /// Gaps are all alike; else they are exponential.
+    /// All gaps are equal; else they are exponential.
     pub(crate) is_fixed: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) const fn fixed(halts_per_s: f64, gap_ns: f64) -> Load {
 }
 
 impl Load {
-    /// One of those that the benchmarks have: idle, ticking, request and response, bulk.
+    /// Idle, ticking, request and response, or bulk.
     pub(crate) fn draw(draw: &mut SplitMix64) -> Self {
         let kinds = [
             (20.0, 3_000_000.0, false),
@@ -69,42 +69,42 @@ impl Load {
         }
     }
 
-    /// Polling and all that a halt costs under a ceiling, in nanoseconds.
-    fn cost_ns(&self, ceiling_ns: u32) -> (f64, f64) {
+    /// Polling of a halt under a ceiling, in nanoseconds, and the share of halts that sleep.
+    fn halt(&self, ceiling_ns: u32) -> [f64; 2] {
         let ceiling = f64::from(ceiling_ns);
-        let sleep = SWITCH_NS + LATENCY_NS;
         if !self.is_fixed {
             let slept = (-ceiling / self.gap_ns).exp();
-            let poll = self.gap_ns * (1.0 - slept);
-            return (poll, poll + slept * sleep);
+            return [self.gap_ns * (1.0 - slept), slept];
         }
         if ceiling >= self.gap_ns + LATENCY_NS {
-            return (self.gap_ns, self.gap_ns);
+            return [self.gap_ns, 0.0];
         }
         // The window grows without success now and then.
-        let failed = (ceiling / 10.0).min(self.gap_ns);
-        (failed, failed + sleep)
+        [(ceiling / 10.0).min(self.gap_ns), 1.0]
     }
 
-    /// All that its halts cost in a second.
+    /// Cost of a second of its halts.
     pub(crate) fn per_s(&self, ceiling_ns: u32) -> f64 {
-        self.halts_per_s * self.cost_ns(ceiling_ns).1
+        let [polled, slept] = self.halt(ceiling_ns);
+        self.halts_per_s * (polled + slept * (SWITCH_NS + LATENCY_NS))
     }
 
-    pub(crate) fn polled_cpus(&self, ceiling_ns: u32) -> f64 {
-        self.halts_per_s * self.cost_ns(ceiling_ns).0 / 1e9
+    /// Polling, in % of one CPU.
+    pub(crate) fn polled_percent(&self, ceiling_ns: u32) -> f64 {
+        self.halts_per_s * self.halt(ceiling_ns)[0] / 1e7
     }
 
-    /// KVM's counts of an interval under a ceiling, in which it halts so many times as often.
+    /// KVM's counts of an interval in which it halts so many times as often.
     pub(crate) fn counts(&self, ceiling_ns: u32, interval_ns: u64, times: f64) -> Counts {
         let halts = self.halts_per_s * times * interval_ns as f64 / 1e9;
+        let [polled, slept] = self.halt(ceiling_ns);
         Counts {
             interval_ns,
             halts: whole(halts),
-            blocks: whole(halts / 2.0),
-            poll_ns: whole(halts * self.cost_ns(ceiling_ns).0),
+            blocks: whole(halts * slept),
+            poll_ns: whole(halts * polled),
             failed_poll_ns: 0,
-            halt_ns: whole(halts * (self.gap_ns + 10_000.0)),
+            halt_ns: whole(halts * (self.gap_ns + slept * LATENCY_NS)),
         }
     }
 }
@@ -133,16 +133,16 @@ pub(crate) struct Chunk {
     pub(crate) halts: usize,
 }
 
-/// Answers of replays by the model, off by up to `bias`.
+/// Replays that are off by up to `bias`.
 #[derive(Debug)]
-pub(crate) struct Modelled {
+pub(crate) struct Replays {
     pub(crate) bias: f64,
     pub(crate) draw: SplitMix64,
-    /// A setting that is said to poll more polls less in truth, and the reverse.
+    /// A setting that is predicted to poll more polls less in truth, and the reverse.
     pub(crate) is_inverted: bool,
 }
 
-impl Modelled {
+impl Replays {
     pub(crate) fn wrong_by(bias: f64, seed: u64) -> Self {
         Self {
             bias,
@@ -156,7 +156,7 @@ impl Modelled {
     }
 }
 
-impl Evidence for Modelled {
+impl Evidence for Replays {
     type Chunk = Chunk;
 
     fn learn(&mut self, _: &Chunk) {}
@@ -177,10 +177,10 @@ impl Evidence for Modelled {
         let loads: Vec<Load> = vms.iter().filter_map(last).collect();
         let sum = |of: &dyn Fn(&Load) -> f64| loads.iter().map(of).sum::<f64>();
         let cost = |ns: u32| sum(&|load| load.per_s(ns));
-        let poll = |ns: u32| 100.0 * sum(&|load| load.polled_cpus(ns));
+        let poll = |ns: u32| sum(&|load| load.polled_percent(ns));
         let [in_force, found] = [question.in_force, question.found].map(|it| it.halt_poll_ns);
         let (halts_per_s, now) = (sum(&|load| load.halts_per_s), cost(in_force));
-        // A setting that looks best may be the one that is predicted worst.
+        // The setting that looks best may be the one with the worst prediction.
         let mut predicted = |ns: u32| cost(ns) * self.error().exp();
         let found_ratio = if found == in_force {
             Interval::exactly(1.0)
@@ -190,11 +190,11 @@ impl Evidence for Modelled {
         let idle = question.idle_cpu_percent.unwrap_or(f64::INFINITY);
         let may = question.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
         let most = may.min(idle + poll(in_force));
-        let ceilings = CEILINGS_NS
-            .into_iter()
-            .filter(|ns| *ns <= question.max_ceiling_ns && *ns != in_force && poll(*ns) <= most);
-        let ceilings = ceilings.map(|ns| (predicted(ns), ns));
-        let best = ceilings.min_by(|a, b| a.0.total_cmp(&b.0));
+        let is_allowed =
+            |ns: &u32| *ns <= question.max_ceiling_ns && *ns != in_force && poll(*ns) <= most;
+        let allowed = CEILINGS_NS.into_iter().filter(is_allowed);
+        let best = allowed.map(|ns| (predicted(ns), ns));
+        let best = best.min_by(|a, b| a.0.total_cmp(&b.0));
         let (cheapest, best) = best.unwrap_or((now, in_force));
         let gain = 1.0 - cheapest / now;
         let sign = if self.is_inverted { -1.0 } else { 1.0 };
@@ -229,8 +229,8 @@ impl Evidence for Modelled {
         };
         let halts = sum(&|chunk| chunk.load.halts_per_s);
         let cost_ns = sum(&|chunk| chunk.load.per_s(chunk.ceiling_ns) * chunk.noise);
-        let predicted_ns =
-            (1.0 + self.error()) * sum(&|chunk| chunk.load.per_s(other.halt_poll_ns));
+        let predicted = sum(&|chunk| chunk.load.per_s(other.halt_poll_ns));
+        let predicted_ns = (1.0 + self.error()) * predicted;
         (halts >= 1.0).then(|| Measured {
             halts: whole(halts),
             cost_ns,
