@@ -14,7 +14,7 @@ mod decide;
 mod observe;
 mod trials;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::budget::Budget;
 use super::decision::{Decision, Kind, Refusal, Wanted};
@@ -161,7 +161,12 @@ impl<E: Evidence> Pilot<E> {
             return Vec::new();
         };
         let mut decisions = match purpose {
-            Purpose::Look => self.look(facts),
+            Purpose::Look => {
+                let looked = facts.into_iter();
+                looked
+                    .flat_map(|(vm, chunk)| self.look(vm, chunk))
+                    .collect()
+            }
             Purpose::Period(scope) => {
                 let take =
                     |pilot: &mut Self, target: &mut Target| pilot.take_period(target, &facts);
@@ -365,11 +370,13 @@ impl<E: Evidence> Pilot<E> {
         // CPUs that have to stay free are not available for polling.
         let cpus = f64::from(host.cpus) - guards::free_cpus(host.cpus);
         let idle = host.busy_cpus.map(|busy| 100.0 * (cpus - busy).max(0.0));
+        let mut members = target.observed.members_of(&self.members);
         Question {
             scope: target.scope,
             in_force: target.in_force(),
             found: target.found,
-            weight_milli: self.weight_milli(target),
+            // For several VMs, the goal of the first.
+            weight_milli: members.find_map(Member::weight_milli).unwrap_or(0),
             max_poll_cpu_percent: self.may_poll_percent(target),
             idle_cpu_percent: idle,
             max_ceiling_ns: self.setup.limits.max_ceiling_ns,
@@ -386,26 +393,17 @@ impl<E: Evidence> Pilot<E> {
         Some((limit - polled).max(0.0))
     }
 
-    /// For one VM, the weight of its goal; for several VMs, the weight of the first.
-    fn weight_milli(&self, target: &Target) -> u64 {
-        let mut members = target.observed.members_of(&self.members);
-        members.find_map(Member::weight_milli).unwrap_or(0)
-    }
-
-    fn look(&mut self, facts: Vec<(VmKey, Option<E::Chunk>)>) -> Vec<Decision> {
-        let mut looked = BTreeSet::new();
-        for (vm, chunk) in facts {
-            if let Some(chunk) = &chunk {
-                self.setup.evidence.learn(chunk);
-            }
-            if let Some(member) = self.members.get_mut(&vm) {
-                member.looked(chunk, self.now_ns);
-                looked.insert(vm);
-            }
+    fn look(&mut self, vm: VmKey, chunk: Option<E::Chunk>) -> Vec<Decision> {
+        if let Some(chunk) = &chunk {
+            self.setup.evidence.learn(chunk);
         }
+        let Some(member) = self.members.get_mut(&vm) else {
+            return Vec::new();
+        };
+        member.looked(chunk, self.now_ns);
         self.each(&[], |pilot, target| {
-            let is_looked = target.observed.members.iter().any(|vm| looked.contains(vm));
-            if target.observed.is_excluded || !is_looked || !target.looked() {
+            let is_its = target.observed.members.contains(&vm);
+            if target.observed.is_excluded || !is_its || !target.looked() {
                 return Vec::new();
             }
             pilot.weigh(target);

@@ -28,23 +28,17 @@ impl Regret {
     pub fn add(&mut self, cost_ns: f64, found_ratio: &Interval, off_by: f64) {
         self.actual_ns += cost_ns;
         self.found_ns += cost_ns * found_ratio.value;
-        let ends = [found_ratio.low - off_by, found_ratio.high + off_by];
-        for (sum, ratio) in self.found_ends_ns.iter_mut().zip(ends) {
-            let ratio = if ratio.is_finite() { ratio } else { 1.0 };
-            *sum += cost_ns * ratio.max(0.0);
-        }
+        let ratio = |end: f64| if end.is_finite() { end.max(0.0) } else { 1.0 };
+        self.found_ends_ns[0] += cost_ns * ratio(found_ratio.low - off_by);
+        self.found_ends_ns[1] += cost_ns * ratio(found_ratio.high + off_by);
     }
 
     /// A time in which nothing was set and so much would have been saved.
     pub fn would_save(&mut self, cost_ns: f64, gain: &Interval, off_by: f64) {
         self.would_ns += cost_ns * gain.value;
-        for (sum, share) in self
-            .would_ends_ns
-            .iter_mut()
-            .zip([gain.low - off_by, gain.high + off_by])
-        {
-            *sum += cost_ns * if share.is_finite() { share } else { 0.0 };
-        }
+        let share = |end: f64| if end.is_finite() { end } else { 0.0 };
+        self.would_ends_ns[0] += cost_ns * share(gain.low - off_by);
+        self.would_ends_ns[1] += cost_ns * share(gain.high + off_by);
     }
 
     /// Loss, as a share of the cost under the setting found; below 0 is a gain.

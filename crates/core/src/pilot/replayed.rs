@@ -248,7 +248,6 @@ impl Evidence for Replayed {
             aim,
         };
         let advice = advice::advise(&inputs, &of, &goal);
-        let choice = choose::choice(&inputs, &of, &advice, &recorded);
         let (found_ratio, more_poll_than_found_percent) =
             against_found(&inputs, &of, question, &aim);
         Some(Answer {
@@ -259,7 +258,7 @@ impl Evidence for Replayed {
             gap_mean_ns: recorded.gap_mean_ns,
             found_ratio,
             more_poll_than_found_percent,
-            choice: choice.map(|choice| choose::promised(&inputs, &of, question, &aim, choice)),
+            choice: choose::choice(&inputs, &of, question, &advice, &recorded),
             verdict: word(advice.verdict),
         })
     }
@@ -323,28 +322,33 @@ mod test {
     use super::*;
     use crate::event::WakeSource;
 
-    #[test]
-    fn a_period_of_several_vms_costs_each_by_its_own_goal() {
-        let version = Version::new(6, 12);
-        let slept = |nth: u64| Halt {
+    /// Halts that sleep for 100 us each millisecond, and wake 20 us late.
+    fn slept(halts: u64, span_ns: u64) -> Stretch {
+        let one = |nth: u64| Halt {
             polled: Some(false),
             ..Halt::under(0, nth * 1_000_000, 100_000, 20_000)
         };
-        let stretch = Stretch {
+        Stretch {
             began_ns: 0,
-            span_ns: 100_000_000,
-            halts: (0..100).map(slept).collect(),
-        };
+            span_ns,
+            halts: (0..halts).map(one).collect(),
+        }
+    }
+
+    #[test]
+    fn a_period_of_several_vms_costs_each_by_its_own_goal() {
+        let stretch = slept(100, 100_000_000);
         let vm = |weight_milli| vm(weight_milli, vec![&stretch]);
         let cost = Cost {
             switch_cpu_ns: 5_000,
             latency_weight_milli: 0,
             ..Cost::FREE
         };
-        let mut replayed = Replayed::new((version, Arch::X86), None, Latencies::default(), 1);
+        let kernel = (Version::new(6, 12), Arch::X86);
+        let mut replayed = Replayed::new(kernel, None, Latencies::default(), 1);
         let off = Knobs {
             halt_poll_ns: 0,
-            ..Knobs::defaults(version, Arch::X86)
+            ..Knobs::defaults(kernel.0, kernel.1)
         };
         let mut measured = |vms: &[OfVm<'_, Stretch>]| replayed.measure(vms, off, &cost).unwrap();
         let idle = super::test::vm(0, Vec::new());
@@ -360,15 +364,7 @@ mod test {
 
     #[test]
     fn an_answer_has_the_recorded_cost_latency_and_gap() {
-        let slept = |nth: u64| Halt {
-            polled: Some(false),
-            ..Halt::under(0, nth * 1_000_000, 100_000, 20_000)
-        };
-        let stretch = Stretch {
-            began_ns: 0,
-            span_ns: 1_000_000_000,
-            halts: (0..1_000).map(slept).collect(),
-        };
+        let stretch = slept(1_000, 1_000_000_000);
         let vms = [vm(1_000, vec![&stretch])];
         let of = calibrated(5_000).weigh(&vms, &question(Scope::Host, 0));
         let of = of.unwrap();

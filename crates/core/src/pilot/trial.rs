@@ -1,7 +1,7 @@
 //! A setting tried in drawn periods, by the schedule, the comparison and the verdict of [`crate::prove`]. A trial differs
 //! from a proof in its end: the verdict is asked for twice, and a change of the load ends it.
 
-use super::evidence::{Choice, Measured};
+use super::evidence::{Answer, Choice, Measured};
 use super::view::OUTSIDE_EARLY;
 use crate::kvm::Knobs;
 use crate::prove::compare::{Comparison, Verdict};
@@ -85,17 +85,16 @@ impl Trial {
     pub(super) fn new(
         from: Knobs,
         choice: Choice,
-        cost: Cost,
-        halts_per_s: f64,
+        answer: &Answer,
         pressure: Option<f64>,
         seed: u64,
     ) -> Self {
         Self {
             from,
             choice,
-            cost,
-            length_ns: length_ns(halts_per_s),
-            halts_per_s,
+            cost: answer.cost,
+            length_ns: length_ns(answer.halts_per_s),
+            halts_per_s: answer.halts_per_s,
             pressure,
             blocks: draw(seed, ROUNDS).concat(),
             periods: Vec::new(),

@@ -56,8 +56,7 @@ impl<E: Evidence> Pilot<E> {
         let trial = Trial::new(
             target.in_force(),
             choice,
-            answer.cost,
-            answer.halts_per_s,
+            answer,
             self.seen.host.cpu_pressure.share(),
             self.setup.seed.wrapping_add(self.trials),
         );
@@ -76,8 +75,7 @@ impl<E: Evidence> Pilot<E> {
             self.want_period(target);
             return None;
         }
-        let is_on = is_same(target.scope, wanted, trial.choice.knobs);
-        let kind = if is_on { Kind::On } else { Kind::Off };
+        let kind = if trial.is_on() { Kind::On } else { Kind::Off };
         Some(Decision {
             expected: Some(trial.choice.gain),
             ..target.decision(kind, wanted, "a period of the trial")

@@ -3,49 +3,50 @@
 use super::super::evidence::{Choice, Question};
 use super::recorded::Recorded;
 use super::{blocks, both, latest_ns};
+use crate::kvm::Knobs;
+use crate::stats::Interval;
 use crate::tune::Inputs;
 use crate::tune::advice::{self, Advice, Verdict};
 use crate::tune::doubt::Doubt;
-use crate::tune::final_round::{FinalRound, Finalist};
+use crate::tune::final_round::FinalRound;
 use crate::tune::search::Aim;
 use crate::tune::stage::{Entry, Part};
 
 /// The setting that is advised, or is to be proved first: a trial proves it.
-fn to_prove(advice: &Advice) -> Option<&Finalist> {
-    let is_tried = advice.verdict.changes() || advice.verdict == Verdict::Unproven;
-    advice.choice.as_ref().filter(|_| is_tried)
-}
-
 pub(super) fn choice(
     inputs: &Inputs,
     of: &FinalRound,
+    question: &Question,
     advice: &Advice,
     recorded: &Recorded,
 ) -> Option<Choice> {
-    let chosen = to_prove(advice)?;
-    let (knobs, blocks) = (chosen.knobs, chosen.blocks());
-    let aim = &advice.goal.aim;
-    let against = advice::compare(inputs, blocks, of.in_force.blocks(), aim);
+    let is_tried = advice.verdict.changes() || advice.verdict == Verdict::Unproven;
+    let chosen = advice.choice.as_ref().filter(|_| is_tried)?;
+    let (knobs, aim) = (chosen.knobs, &advice.goal.aim);
+    let against = advice::compare(inputs, chosen.blocks(), of.in_force.blocks(), aim);
+    let gain = -against.cost_share;
+    let staying = gain_where_timers_stay(inputs, of, question, aim, knobs);
     Some(Choice {
         knobs,
-        gain: -against.cost_share,
+        gain: staying.filter(|it| it.value < gain.value).unwrap_or(gain),
         more_poll_cpu_percent: against.poll_cpu_percent.value,
         worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(inputs), knobs, &aim.cost),
     })
 }
 
-/// Promised gain where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than
-/// if it did not. A timer that is rearmed after each wake-up does not; for a vCPU that has hardly slept it is not known.
-pub(super) fn promised(
+/// The gain if no timer came the sooner for a vCPU that wakes late, where nothing recorded shows whether timers do; no more
+/// than that is promised. A timer that is rearmed after each wake-up does not come sooner; for a vCPU that has hardly slept it is
+/// not known.
+fn gain_where_timers_stay(
     inputs: &Inputs,
     of: &FinalRound,
     question: &Question,
     aim: &Aim,
-    choice: Choice,
-) -> Choice {
+    knobs: Knobs,
+) -> Option<Interval> {
     let doubt = Doubt::Staying;
     if !doubt.is_asked(inputs) {
-        return choice;
+        return None;
     }
     let part = Part::Doubted(doubt);
     // From the start that counts: polling or not, both may go on for ever.
@@ -54,16 +55,8 @@ pub(super) fn promised(
         ..Entry::new(question.in_force)
     };
     let in_force = blocks(inputs, entry, part);
-    let [_, chosen] = both(inputs, choice.knobs, aim, part);
-    let staying = -advice::compare(inputs, &chosen, &in_force, aim).cost_share;
-    if staying.value < choice.gain.value {
-        Choice {
-            gain: staying,
-            ..choice
-        }
-    } else {
-        choice
-    }
+    let [_, chosen] = both(inputs, knobs, aim, part);
+    Some(-advice::compare(inputs, &chosen, &in_force, aim).cost_share)
 }
 
 #[cfg(test)]
@@ -75,7 +68,6 @@ mod test {
     use super::*;
     use crate::event::{Halt, WakeSource};
     use crate::ids::VmKey;
-    use crate::kvm::Knobs;
 
     /// A vCPU that polls for all of its halts, 20 of one length and 60 of another in turn.
     fn in_turn([one_ns, other_ns]: [u64; 2], wake: WakeSource) -> Stretch {
