@@ -3,6 +3,7 @@
 //! ratatui's panic hook gives the terminal back before the message is printed; dropping gives it back too.
 
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::exit::{Exit, Failure};
 
 pub(crate) struct Tty {
-    pub(crate) screen: DefaultTerminal,
+    /// Never dropped: ratatui prints to stderr that it could not show the cursor, and panics if that went away too.
+    pub(crate) screen: ManuallyDrop<DefaultTerminal>,
     events: Receiver<io::Result<Event>>,
 }
 
@@ -66,10 +68,16 @@ impl Tty {
 
     /// Gives the terminal to the shell until the shell continues this process.
     pub(crate) fn suspend(&mut self) -> Result<(), Failure> {
-        ratatui::restore();
+        self.give_back();
         kill_process(getpid(), Signal::TSTP).context("stop")?;
         self.screen = take_over()?;
         Ok(())
+    }
+
+    fn give_back(&mut self) {
+        // An error cannot be reported where the terminal went away.
+        drop(self.screen.show_cursor());
+        drop(ratatui::try_restore());
     }
 
     /// Clears the terminal, so that the next drawing draws all of it.
@@ -82,9 +90,10 @@ impl Tty {
     }
 }
 
-fn take_over() -> Result<DefaultTerminal, Failure> {
+fn take_over() -> Result<ManuallyDrop<DefaultTerminal>, Failure> {
     let taken = ratatui::try_init().context("take over the terminal");
-    Ok(taken.inspect_err(|_| ratatui::restore())?)
+    let taken = taken.inspect_err(|_| ratatui::restore())?;
+    Ok(ManuallyDrop::new(taken))
 }
 
 pub(crate) fn lost(error: anyhow::Error) -> Failure {
@@ -100,7 +109,6 @@ fn is_hung_up() -> bool {
 
 impl Drop for Tty {
     fn drop(&mut self) {
-        // An error cannot be reported where the terminal went away.
-        drop(ratatui::try_restore());
+        self.give_back();
     }
 }

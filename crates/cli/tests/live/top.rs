@@ -153,13 +153,17 @@ fn it_ends_when_its_terminal_goes_away() {
     tmux.hang_up();
     until_so("the end of top", || test_kill_process(top).is_err());
     // Where the hang-up does not reach it, reading its terminal must end it.
-    let ignoring = format!("trap '' HUP; {}", on_capture("fleet", ""));
+    let home = tempfile::tempdir().unwrap();
+    let code = home.path().join("code");
+    let top = on_capture("fleet", "");
+    let ignoring = format!("trap '' HUP; sh -c '{top}; echo $? >{}'", code.display());
     let Some(tmux) = started(80, 24, &ignoring) else {
         return;
     };
-    let top = top_of(&tmux);
     tmux.hang_up();
-    until_so("the end of top", || test_kill_process(top).is_err());
+    let ended = || std::fs::read_to_string(&code).unwrap_or_default();
+    until_so("the end of top", || ended().ends_with('\n'));
+    assert_eq!(ended(), "1\n");
 }
 
 #[test]
