@@ -183,7 +183,7 @@ figures! {
         pub(crate) verdict: Verdict = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
-        /// Action to take, with the setting: `leave`, `off`, `prove off`.
+        /// Action to take, with the setting: `leave`, `off`, `try off`.
         pub(crate) advice: String = Word,
         /// The setting to take or to prove, else the one in force.
         pub(crate) setting: Values = Object,
@@ -492,7 +492,7 @@ pub(super) fn goal_advice<S>(
         advice: match choice {
             None => "leave".to_owned(),
             Some(_) if changes => named,
-            Some(_) => format!("prove {named}"),
+            Some(_) => format!("try {named}"),
         },
         setting,
         poll_cpu_percent,
