@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use haltwise_core::explain::HABIT;
 use haltwise_core::pilot::Parameters;
 use haltwise_core::pilot::decision::{Decision, Kind};
-use haltwise_core::pilot::input::Scope;
+use haltwise_core::pilot::input::{Pressure, Scope, VmSeen};
 use haltwise_core::pilot::regret::MOST;
 
-use super::world::{HOUR, Vm, World};
+use super::world::{HOUR, SECOND, STEP, Vm, World};
 
 /// Changes of one target in an hour: the pilot's own limit, and restores on top.
 const CHANGES: usize = 130;
@@ -60,11 +61,10 @@ pub(crate) struct Laws {
     pub(crate) following: Costs,
 }
 
-/// No more of these times than that are within so long.
-fn are_rare(times: &[u64], within: u64, most: usize, of: Scope) {
+/// Whether more of these times than that are within so long.
+fn too_often(times: &[u64], within: u64, most: usize) -> bool {
     let mut each = times.iter().zip(times.iter().skip(most));
-    let is_often = each.any(|(first, last)| last - first <= within);
-    assert!(!is_often, "more than {most} within {within} ns: {of:?}");
+    each.any(|(first, last)| last - first <= within)
 }
 
 impl Laws {
@@ -74,7 +74,8 @@ impl Laws {
             let times = of.entry(decision.scope).or_default();
             times.push(now);
             let last = times.len().saturating_sub(most + 1);
-            are_rare(&times[last..], HOUR, most, decision.scope);
+            let often = too_often(&times[last..], HOUR, most);
+            assert!(!often, "more than {most} within an hour: {decision:?}");
         };
         is_rare(&mut self.changes, CHANGES);
         if !decision.kind.is_period() {
@@ -85,7 +86,8 @@ impl Laws {
     /// While loads stay as they are no target is settled again and again either, however slowly.
     pub(crate) fn are_settled(&self) {
         for (scope, settled) in &self.settled {
-            are_rare(settled, 24 * HOUR, SETTLED_IN_A_DAY, *scope);
+            let often = too_often(settled, 24 * HOUR, SETTLED_IN_A_DAY);
+            assert!(!often, "settled too often within a day: {scope:?}");
         }
     }
 }
@@ -123,13 +125,37 @@ impl World {
             let is_of_others = scope != Scope::Host && guard.guard.is_of_parameters();
             holds(goes_on || is_less || is_of_others, &guard.why());
         }
+        let may_poll_more = match self.forbids_polling() {
+            Some(forbids) => !forbids,
+            None => kind == Kind::On,
+        };
+        holds(may_poll_more || to_ns <= from_ns, "no more polling");
     }
 
-    /// Whether a guard is known to forbid more polling.
-    fn forbids_polling(&self) -> bool {
-        let guards = self.pilot.standing().guards;
-        let mut holding = guards.iter().filter(|it| it.holds && !it.is_not_known());
-        holding.any(|it| it.guard.is_of_polling())
+    /// Whether the last reading forbids more polling, worked out beside the pilot's guards; `None` where a figure that
+    /// decides is not known.
+    fn forbids_polling(&self) -> Option<bool> {
+        let host = &self.read.host;
+        let wanted = (f64::from(host.cpus) / 4.0).min(1.0);
+        let free = host.busy_cpus.map(|busy| f64::from(host.cpus) - busy);
+        let is_pressed = match host.cpu_pressure {
+            Pressure::NotYet => None,
+            Pressure::NotThere => Some(false),
+            Pressure::Share(share) => Some(share >= HABIT),
+        };
+        let counts = |vm: &VmSeen| vm.counts.filter(|counts| counts.is_possible(vm.vcpus));
+        let polled = |vm: &VmSeen| Some(100.0 * counts(vm)?.poll_ns as f64 / STEP as f64);
+        let polled: Option<f64> = self.read.vms.iter().map(polled).sum();
+        let is_over = match self.limits.max_poll_cpu_percent {
+            None => Some(false),
+            Some(limit) => polled.map(|polled| polled >= limit),
+        };
+        let all = [is_pressed, free.map(|free| free < wanted), is_over];
+        if all.contains(&Some(true)) {
+            Some(true)
+        } else {
+            (!all.contains(&None)).then_some(false)
+        }
     }
 
     /// A setting that has to go is restored within a few readings: of each target, and of VMs that are left alone.
@@ -160,7 +186,7 @@ impl World {
     fn has_to_go(&self, scope: Scope, found: u32) -> bool {
         let (now, limits) = (self.at(scope), &self.limits);
         let is_never = scope == Scope::Host && limits.parameters == Parameters::Never;
-        let polls_more = now > found && self.forbids_polling();
+        let polls_more = now > found && self.forbids_polling() == Some(true);
         polls_more || (now != found && (is_never || now > limits.max_ceiling_ns))
     }
 
@@ -213,4 +239,15 @@ impl World {
         following.are_bounded("VMs that follow the parameter");
         self.settings.can_be_undone();
     }
+}
+
+/// A setting that is kept and restored in turn, each two minutes, breaks the law of an hour; each half hour that of a day.
+#[test]
+fn the_laws_of_oscillation_can_be_broken() {
+    let (day, minute) = (24 * HOUR, 60 * SECOND);
+    let each = |gap: u64| -> Vec<u64> { (0..2 * day / gap).map(|n| HOUR + n * gap).collect() };
+    assert!(too_often(&each(2 * minute), HOUR, SETTLED));
+    let slow = each(30 * minute);
+    assert!(!too_often(&slow, HOUR, SETTLED));
+    assert!(too_often(&slow, day, SETTLED_IN_A_DAY));
 }

@@ -92,6 +92,8 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     /// Readings of the host, less its parameters.
     pub(crate) host: HostSeen,
+    /// The last reading.
+    pub(crate) read: Seen,
     pub(crate) limits: Limits,
     pub(crate) pilot: Pilot<Replays>,
     pub(crate) is_dead: bool,
@@ -140,6 +142,7 @@ impl World {
                 cpu_pressure: Pressure::Share(0.01),
                 ..HostSeen::default()
             },
+            read: Seen::default(),
             limits: acts(),
             pilot: pilot(evidence, acts(), Memory::default(), 1),
             is_dead: false,
@@ -240,7 +243,8 @@ impl World {
             held,
             ..self.host.clone()
         };
-        Seen { host, vms, counted }
+        self.read = Seen { host, vms, counted };
+        self.read.clone()
     }
 
     /// The pilot reads the machine now.
