@@ -118,6 +118,8 @@ pub(super) struct Target {
     pub(super) is_unsure: bool,
     pub(super) state: State,
     pub(super) since_ns: u64,
+    /// The end of its last trial, whose periods were measured one by one.
+    pub(super) measured_until_ns: u64,
     pub(super) why: String,
     pub(super) owed: Option<Owed>,
     pub(super) pause: Pause,
@@ -157,6 +159,7 @@ impl Target {
             found: observed.now,
             observed,
             since_ns: now_ns,
+            measured_until_ns: 0,
             why: "it has not been looked at yet".to_owned(),
             pause: Pause {
                 why: "a trial of an earlier run has failed".to_owned(),
@@ -420,6 +423,9 @@ impl Target {
     }
 
     pub(super) fn become_(&mut self, state: State, why: impl Into<String>, now_ns: u64) {
+        if self.trial().is_some() {
+            self.measured_until_ns = now_ns;
+        }
         self.state = state;
         self.why = why.into();
         self.since_ns = now_ns;

@@ -157,6 +157,7 @@ impl<E: Evidence> Pilot<E> {
     /// Adds up what the time since the last counts has cost, and would have cost as found.
     pub(super) fn account(&mut self) {
         let margin = self.errors().margin();
+        let [before_ns, now_ns] = self.counted_ns;
         for target in self.targets.values_mut() {
             let Some(answer) = &target.answer else {
                 continue;
@@ -168,7 +169,9 @@ impl<E: Evidence> Pilot<E> {
             }
             let members = target.observed.members_of(&self.members);
             let halts: u64 = members.map(Member::halts).sum();
-            let cost_ns = halts as f64 * answer.cost_per_halt_ns;
+            let rest_ns = now_ns - target.measured_until_ns.clamp(before_ns, now_ns);
+            let part = rest_ns as f64 / (now_ns - before_ns).max(1) as f64;
+            let cost_ns = part * halts as f64 * answer.cost_per_halt_ns;
             let off_by = if target.set.is_some() { margin } else { 0.0 };
             let regret = &mut target.known.regret;
             regret.add(cost_ns, &answer.found_ratio, off_by);
