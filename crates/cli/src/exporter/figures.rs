@@ -1,13 +1,15 @@
 //! The metrics, declared. Counters and gauges of one subject are structs of their own; docs/metrics.md and HELP come
 //! of these.
 
+use std::collections::BTreeSet;
+
 use haltwise_document::figures;
 use haltwise_document::openmetrics::Buckets;
 
 impl VmLabels {
-    /// The labels of a VM among others: one that is alike in name and UUID gets its process beside them.
+    /// The labels of a VM, which join those of others: one that is alike in name and UUID gets its process beside them.
     pub(crate) fn among(
-        is_taken: impl FnOnce(&Self) -> bool,
+        others: &mut BTreeSet<Self>,
         vm: &str,
         uuid: Option<&String>,
         pid: impl FnOnce() -> String,
@@ -17,8 +19,10 @@ impl VmLabels {
             uuid: uuid.cloned(),
             pid: None,
         };
-        let pid = is_taken(&plain).then(pid);
-        Self { pid, ..plain }
+        let pid = others.contains(&plain).then(pid);
+        let labels = Self { pid, ..plain };
+        others.insert(labels.clone());
+        labels
     }
 }
 

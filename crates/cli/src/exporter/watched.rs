@@ -3,7 +3,7 @@
 //! Facts go in at each drain. A VM that has ended is shown a while longer, so that the last of its counts is scraped,
 //! and stays in the totals of the host, which never shrink.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::Account;
 use haltwise_core::account::series::Series;
@@ -58,6 +58,15 @@ struct Seen {
     vcpus: Vec<Vcpu>,
     halts: Account,
     exits: Option<Box<ExitAccount>>,
+}
+
+/// The labels of a VM for as long as it is shown.
+fn labels(vm: &Vm, taken: &mut BTreeSet<VmLabels>) -> VmLabels {
+    let uuid = vm.identity.uuid.as_ref();
+    VmLabels::among(taken, &vm.name, uuid, || match vm.key.ordinal {
+        0 => vm.key.pid.to_string(),
+        ordinal => format!("{}-{ordinal}", vm.key.pid),
+    })
 }
 
 impl Watched {
@@ -142,20 +151,20 @@ impl Watched {
     }
 
     fn roster(&mut self, roster: &Roster, now_ns: u64) {
-        let is_kept = |vm: &&Vm| {
-            vm.to_ns
-                .is_none_or(|to_ns| now_ns.saturating_sub(to_ns) < KEPT_NS)
-        };
+        let is_recent = |to_ns| now_ns.saturating_sub(to_ns) < KEPT_NS;
+        let is_kept = |vm: &&Vm| vm.to_ns.is_none_or(is_recent);
         let kept: Vec<&Vm> = roster.vms.iter().filter(is_kept).collect();
         self.vms
             .retain(|index, _| kept.binary_search_by_key(index, |vm| vm.index).is_ok());
+        let has_new = kept.iter().any(|vm| !self.vms.contains_key(&vm.index));
+        let known = self.vms.values().filter(|_| has_new);
+        let mut taken = known.map(|seen| seen.labels.clone()).collect();
         for vm in kept {
-            let new = (!self.vms.contains_key(&vm.index)).then(|| self.labels(vm));
             let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
             let own = roster.vcpus[first..].iter();
             let own = own.take_while(|vcpu| vcpu.vm == vm.index).cloned();
             let seen = self.vms.entry(vm.index).or_insert_with(|| Seen {
-                labels: new.unwrap_or_default(),
+                labels: labels(vm, &mut taken),
                 vm: vm.clone(),
                 vcpus: Vec::new(),
                 halts: Account::default(),
@@ -167,16 +176,6 @@ impl Watched {
             seen.vcpus.clear();
             seen.vcpus.extend(own);
         }
-    }
-
-    /// The labels of a VM for as long as it is shown.
-    fn labels(&self, vm: &Vm) -> VmLabels {
-        let is_taken = |labels: &VmLabels| self.vms.values().any(|seen| seen.labels == *labels);
-        let uuid = vm.identity.uuid.as_ref();
-        VmLabels::among(is_taken, &vm.name, uuid, || match vm.key.ordinal {
-            0 => vm.key.pid.to_string(),
-            ordinal => format!("{}-{ordinal}", vm.key.pid),
-        })
     }
 
     /// Adds all metrics: those of the host first, then VM by VM, the longest known first.

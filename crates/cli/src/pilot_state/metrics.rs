@@ -199,9 +199,8 @@ fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     let mut known = BTreeSet::new();
     for vm in &status.vms {
         let pid = || vm.pid.to_string();
-        let labels = VmLabels::among(|it| known.contains(it), &vm.vm, vm.uuid.as_ref(), pid);
+        let labels = VmLabels::among(&mut known, &vm.vm, vm.uuid.as_ref(), pid);
         metrics.subject(|metrics| of_vm(metrics, vm, &labels));
-        known.insert(labels);
     }
 }
 

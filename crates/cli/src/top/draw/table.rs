@@ -31,11 +31,7 @@ pub(super) fn draw(model: &Model, table: Table, rows: &[TopRow], area: Rect, buf
         .saturating_sub(room / 2)
         .min(rows.len().saturating_sub(room));
     let last = rows.len().min(first + room);
-    let mark = if model.standing().reversed {
-        '\u{25b2}'
-    } else {
-        '\u{25bc}'
-    };
+    let mark = ['\u{25bc}', '\u{25b2}'][usize::from(model.standing().reversed)];
     let hidden = format!(" {}-{last} of {}", first + 1, rows.len());
     let title = |column: Column| {
         let mut title = column.title(table).to_owned();
