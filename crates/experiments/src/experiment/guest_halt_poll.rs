@@ -79,13 +79,13 @@ const GROUPS: [&str; 3] = [REQUESTS, MIX, RING];
 pub(super) type Who = (&'static str, &'static str, Option<u32>);
 
 pub(super) const WHO: [Who; 3] = [
-    ("nobody", "off", Some(0)),
+    ("no polling", "off", Some(0)),
     ("the host", "off", Some(200_000)),
     ("the guest", "guest-haltpoll", None),
 ];
 
 const HOST_GUEST: [&str; 2] = ["the host", "the guest"];
-const NOBODY_GUEST: [&str; 2] = ["nobody", "the guest"];
+const OFF_GUEST: [&str; 2] = ["no polling", "the guest"];
 
 fn effects() -> Vec<Effect> {
     effects! {
@@ -94,7 +94,7 @@ fn effects() -> Vec<Effect> {
         Claim "HLT exits, guest against host", "hlt-exits", MIX, HOST_GUEST, Less, "Intel: -10 %";
         Claim "CPU, guest against host", "cpu", MIX, HOST_GUEST, Less, "Intel: -19 % cycles";
         Claim "time of a hop, guest against host", "latency", RING, HOST_GUEST, Less, "commit: 33.40 -> 32.73";
-        Claim "IPIs, guest against nobody", "interrupts", RING, NOBODY_GUEST, Less, "commit: may be spared";
+        Claim "IPIs, guest against no polling", "interrupts", RING, OFF_GUEST, Less, "commit: may be spared";
     }
 }
 
@@ -174,15 +174,15 @@ fn conclude(results: &Results<'_>) -> Conclusion {
 
 fn account_of(results: &Results<'_>, group: &str) -> Option<String> {
     let of = |who: &str, figure: &str| results.median(group, who, figure);
-    let spared = |figure: &str| Some(of("nobody", figure)? - of("the guest", figure)?);
+    let spared = |figure: &str| Some(of("no polling", figure)? - of("the guest", figure)?);
     Some(format!(
         "{group}: for each piece of work the guest's polling spares {:.2} HLT exits, {:.2} interrupts and {:.2} \
-         context switches; CPU is {:.1} us with nobody polling, {:.1} with the host ({:.1} of it polling), {:.1} \
+         context switches; CPU is {:.1} us without polling, {:.1} with the host ({:.1} of it polling), {:.1} \
          with the guest, which polls also where the host would have slept",
         spared("hlt-exits")?,
         spared("interrupts")?,
         spared("switches")?,
-        of("nobody", "cpu")?,
+        of("no polling", "cpu")?,
         of("the host", "cpu")?,
         of("the host", "host-polled")?,
         of("the guest", "cpu")?,
