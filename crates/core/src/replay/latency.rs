@@ -14,6 +14,7 @@
 
 mod round;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use round::Round;
@@ -421,9 +422,12 @@ impl Table {
         (latency_ns.copied().unwrap_or(0), self.guessed[class])
     }
 
-    /// Whether a class has the latencies of the next longer class, turn by turn.
-    pub(super) fn is_like_next(&self, class: usize) -> bool {
-        self.alike >> class & 1 == 1
+    /// A bit for each of some classes whose latency may differ from that of the next longer class, where a sample has its
+    /// own latency in one class.
+    pub(super) fn differing(&self, classes: Range<usize>, own: usize) -> u32 {
+        let around_own = (1_u32 << own) | (1 << own >> 1);
+        let below = |class: usize| (1_u32 << class) - 1;
+        (!self.alike | around_own) & below(classes.end) & !below(classes.start)
     }
 
     /// Where the latencies of a class come from; for one that was guessed, those of the nearest.

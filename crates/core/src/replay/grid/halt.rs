@@ -234,10 +234,10 @@ impl Steps<'_> {
             prepared.latencies[prepared.steps] = latency;
             prepared.steps += 1;
         };
-        for class in (lowest..highest).rev() {
-            if self.table.is_like_next(class) && class != own && class + 1 != own {
-                continue;
-            }
+        let mut classes = self.table.differing(lowest..highest, own);
+        while let Some(class) = classes.checked_ilog2() {
+            classes ^= 1 << class;
+            let class = class as usize;
             let latency = self.latency(class)?;
             if latency != last {
                 // Below 2^30: the class ends below the gap.
