@@ -44,6 +44,9 @@ pub(crate) struct VcpuLane {
     pub(crate) seat: VcpuKey,
     pub(crate) halts: u64,
     steps: Vec<Spent>,
+    /// The step of the last stretch, and its end since the start of the recording.
+    step: usize,
+    step_end_ns: u64,
 }
 
 #[derive(Debug)]
@@ -71,6 +74,8 @@ impl Gather {
                 seat,
                 halts: 0,
                 steps: vec![Spent::default(); STEPS],
+                step: 0,
+                step_end_ns: edge_ns(1, self.span_ns),
             };
             (row, from)
         };
@@ -119,25 +124,25 @@ fn states(halt: &Halt) -> [(usize, u64); 6] {
     ]
 }
 
+/// Beginning of a step, since the start of the recording.
+fn edge_ns(step: usize, span_ns: u64) -> u64 {
+    let edge = u128::from(span_ns) * step as u128 / STEPS as u128;
+    u64::try_from(edge).unwrap_or(u64::MAX)
+}
+
 impl VcpuLane {
-    /// Adds a stretch of one state to the steps that it touches.
-    fn spend(&mut self, state: usize, from: u64, to: u64, span_ns: u64) {
-        let steps = STEPS as u64;
-        let edge = |step: u64| {
-            let edge = u128::from(span_ns) * u128::from(step) / u128::from(steps);
-            u64::try_from(edge).unwrap_or(u64::MAX)
-        };
-        let step_of = |ns: u64| u128::from(ns) * u128::from(steps) / u128::from(span_ns.max(1));
-        let mut step = u64::try_from(step_of(from)).unwrap_or(u64::MAX);
-        while step < steps && edge(step) < to {
-            let part = to.min(edge(step + 1)).saturating_sub(from.max(edge(step)));
-            if let Some(spent) = usize::try_from(step)
-                .ok()
-                .and_then(|n| self.steps.get_mut(n))
-            {
-                spent[state] = spent[state].saturating_add(part);
+    /// Adds a stretch of one state, which begins no earlier than the stretch before ended.
+    fn spend(&mut self, state: usize, mut from: u64, to: u64, span_ns: u64) {
+        while from < to
+            && let Some(spent) = self.steps.get_mut(self.step)
+        {
+            let end = to.min(self.step_end_ns).max(from);
+            spent[state] = spent[state].saturating_add(end - from);
+            from = end;
+            if end < to {
+                self.step += 1;
+                self.step_end_ns = edge_ns(self.step + 1, span_ns);
             }
-            step += 1;
         }
     }
 
