@@ -5,21 +5,19 @@ pub type Point = (u64, u64);
 
 /// Which points are dominated by none: rising in the first, falling in the second. Of equal points the
 /// first stays.
-pub fn front(points: &[Point]) -> Vec<usize> {
+pub fn front<T: Ord + Copy>(points: &[(u64, T)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|&index| (points[index], index));
-    let mut least = u64::MAX;
-    let beats_all_before = |&index: &usize| {
-        let is_less = points[index].1 < least;
-        least = least.min(points[index].1);
+    let mut least: Option<T> = None;
+    order.retain(|&index| {
+        let own = points[index].1;
+        let is_less = least.is_none_or(|least| own < least);
+        if is_less {
+            least = Some(own);
+        }
         is_less
-    };
-    let mut front: Vec<usize> = order.into_iter().filter(beats_all_before).collect();
-    if front.is_empty() {
-        // Only where every point has the worst latency that there is.
-        front.extend((0..points.len()).min_by_key(|&index| points[index]));
-    }
-    front
+    });
+    order
 }
 
 /// At most `most` of a front, spread evenly over its first measure; both ends stay.
@@ -53,7 +51,7 @@ mod test {
     fn a_front_of_known_points() {
         let points = [(5, 5), (1, 9), (5, 4), (3, 9), (9, 1), (9, 1), (10, 1)];
         assert_eq!(front(&points), [1, 2, 4]);
-        assert_eq!(front(&[]), Vec::<usize>::new());
+        assert_eq!(front::<u64>(&[]), Vec::<usize>::new());
         assert_eq!(front(&[(7, u64::MAX), (6, u64::MAX)]), [1]);
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::candidates::{self, CEILINGS_NS, Moves};
 use super::super::inputs::Inputs;
+use super::super::pareto;
 use super::super::pool::Pool;
 use super::super::search::{self, Aim};
 use super::super::stage::{self, CeilingsOf, Entry, Part};
@@ -142,7 +143,8 @@ fn offers(
             let all: Vec<Offer> = entries.iter().zip(&played).map(offer).collect();
             let of_sets = all.chunks(2 * ceilings.len());
             for (offers, of_set) in offers.iter_mut().zip(of_sets) {
-                offers.push(of_set.chunks(2).map(|pair| worse(pair, aim)).collect());
+                let of_set = of_set.chunks(2).map(|pair| worse(pair, aim));
+                offers.push(undominated(&of_set.collect::<Vec<_>>(), aim));
             }
         }
     }
@@ -157,6 +159,16 @@ fn worse(pair: &[Offer], aim: &Aim) -> Offer {
     } else {
         zero
     }
+}
+
+/// The offers that can be best at some price of polling: a host may have 100,000 VMs, each with 120 offers.
+fn undominated(offers: &[Offer], aim: &Aim) -> Vec<Offer> {
+    let points = offers
+        .iter()
+        .map(|it| (it.fit.poll_ns, it.fit.milli(&aim.cost)));
+    let mut front = pareto::front(&points.collect::<Vec<_>>());
+    front.sort_unstable();
+    front.into_iter().map(|at| offers[at]).collect()
 }
 
 /// The greatest price of polling that is asked: no VM polls at that price without need.
