@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use haltwise_core::event::{
     Halt, HaltCounts, HostSample, IdleState, Knob, Lost, Vcpu, Vm, WindowChange,
@@ -34,7 +34,7 @@ use crate::tables::Row;
 #[derive(Debug, Clone)]
 pub struct Capture {
     directory: PathBuf,
-    info: CaptureInfo,
+    info: Arc<CaptureInfo>,
     /// Whether `capture.json` is as it was written.
     pub(crate) intact: Intact,
     rows: BTreeMap<Table, u64>,
@@ -88,7 +88,7 @@ impl Capture {
         })?;
         let mut capture = Self {
             directory: directory.to_owned(),
-            info,
+            info: Arc::new(info),
             intact,
             rows: BTreeMap::new(),
             notes,
@@ -149,6 +149,11 @@ impl Capture {
     /// Contents of `capture.json`.
     pub fn info(&self) -> &CaptureInfo {
         &self.info
+    }
+
+    /// The same, to keep beside the capture: with many VMs it is large.
+    pub fn shared_info(&self) -> Arc<CaptureInfo> {
+        Arc::clone(&self.info)
     }
 
     pub fn directory(&self) -> &Path {

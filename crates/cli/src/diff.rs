@@ -62,7 +62,7 @@ impl<'a> Begun<'a> {
     ) -> Result<Self, Failure> {
         let sides = [&a.recording, &b.recording];
         let unplaced = sides.iter().any(|it| !it.ledger.unplaced().is_empty());
-        let pairing = pair(&a.recording.roster, &b.recording.roster, unplaced)?;
+        let pairing = pair(&a.recording.info.roster, &b.recording.info.roster, unplaced)?;
         Ok(Self { a, b, pairing })
     }
 

@@ -129,9 +129,9 @@ impl Source {
         let reported = recording.reported.clone();
         Self {
             rung: reported.rung,
-            host: recording.hostname.clone(),
-            kernel: recording.kernel.clone(),
-            vms: recording.roster.vms.len(),
+            host: recording.hostname(),
+            kernel: recording.kernel(),
+            vms: recording.info.roster.vms.len(),
             duration_ns: reported.duration_ns,
             cut: reported.cut,
             lost: reported.lost,

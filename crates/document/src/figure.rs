@@ -69,6 +69,10 @@ impl<R: Figures> Figures for &R {
     const FIGURES: &'static [Figure] = R::FIGURES;
 }
 
+impl<R: Figures> Figures for Box<R> {
+    const FIGURES: &'static [Figure] = R::FIGURES;
+}
+
 impl Figure {
     pub fn title(&self) -> String {
         if self.title.is_empty() {

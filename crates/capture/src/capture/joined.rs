@@ -1,5 +1,7 @@
 //! Captures of one recorder that follow each other, read as one.
 
+use std::sync::Arc;
+
 use super::Capture;
 use crate::info::CaptureInfo;
 use crate::note::Note;
@@ -11,7 +13,7 @@ pub(super) fn join(ring: &RingInfo, parts: Vec<Capture>) -> Option<Capture> {
     let mut joined = parts.first()?.clone();
     let last = parts.len() - 1;
     for part in &parts[1..] {
-        append(&mut joined.info, &part.info);
+        append(Arc::make_mut(&mut joined.info), &part.info);
     }
     joined.rows.clear();
     for table in Table::ALL {

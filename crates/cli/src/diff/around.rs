@@ -38,8 +38,8 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     let (one, other) = (&a.recording, &b.recording);
     let (info, other_info) = (a.opened.info(), b.opened.info());
     let mut say = |what: &str, a: String, b: String| differ(&mut all, what, a, b);
-    say("host", one.hostname.clone(), other.hostname.clone());
-    say("kernel", one.kernel.clone(), other.kernel.clone());
+    say("host", one.hostname(), other.hostname());
+    say("kernel", one.kernel(), other.kernel());
     if let Some((one, other)) = pending(a).zip(pending(b)) {
         say("HLT with an event pending", one.into(), other.into());
     }
@@ -85,7 +85,7 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
 
 /// How KVM treats a HLT whose event is already pending; `None` if unknown or not x86.
 fn pending(side: &Side<'_>) -> Option<&'static str> {
-    let version: Version = side.recording.kernel.parse().ok()?;
+    let version: Version = side.recording.kernel().parse().ok()?;
     if Arch::of_machine(&side.opened.info().host.arch) != Some(Arch::X86) {
         return None;
     }
@@ -181,7 +181,7 @@ fn of_vm(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>, pair: &Pair) {
     let what = format!("ceiling of {name}");
     differ(all, &what, ceiling(a, in_a), ceiling(b, in_b));
     let vcpus = |side: &Side<'_>, of: &Named| {
-        let vcpus = side.recording.roster.vcpus.iter();
+        let vcpus = side.recording.info.roster.vcpus.iter();
         let theirs = vcpus.filter(|vcpu| of.vms.contains(&vcpu.vm));
         let ids: BTreeSet<_> = theirs.map(|vcpu| (vcpu.vm, vcpu.id)).collect();
         ids.len().to_string()

@@ -159,14 +159,14 @@ fn capture(side: &Side<'_>, first: Option<&Sums>) -> ComparedCapture {
     let reported = recording.reported.clone();
     ComparedCapture {
         path: side.opened.named().display().to_string(),
-        host: recording.hostname.clone(),
-        kernel: recording.kernel.clone(),
+        host: recording.hostname(),
+        kernel: recording.kernel(),
         rung: reported.rung,
         mode: reported.mode,
         started_utc: reported.started_utc,
         duration_ns: reported.duration_ns,
         block_ns: first.map_or(0, |sums| sums.block_ns),
-        vms: recording.roster.vms.len(),
+        vms: recording.info.roster.vms.len(),
         halts: recording.ledger.total().halts,
         exits: side.opened.info().exits.is_some(),
         cut: reported.cut,

@@ -270,7 +270,7 @@ impl SubjectBlocks {
     fn new(side: &Side<'_>, indices: Option<&[VmIndex]>) -> Self {
         let recording = &side.recording;
         let presence = indices.and_then(|indices| {
-            let vms = recording.roster.vms.iter();
+            let vms = recording.info.roster.vms.iter();
             let vms = vms.filter(|vm| indices.contains(&vm.index));
             vms.map(|vm| recording.interval_of(vm))
                 .reduce(Interval::hull)

@@ -132,7 +132,7 @@ fn by_group(loaded: &Loaded) -> Vec<ExitsGroup> {
         };
         (rank, **group)
     });
-    let vms = &loaded.recording.roster.vms;
+    let vms = &loaded.recording.info.roster.vms;
     let named = |vm: u32| vms.iter().find(|known| known.index.0 == vm);
     rows.into_iter()
         .map(|(group, passed)| ExitsGroup {

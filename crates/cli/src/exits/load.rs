@@ -92,7 +92,7 @@ pub(crate) fn load(dir: &Path, by: By, vm: Option<&str>) -> Result<Loaded, Failu
             .hint("`haltwise record --exits` records them with the halts"));
     };
     let (recording, _) = load::load(&opened, OverTime::Host, &mut [])?;
-    let vms = vm.map(|vm| select::vms(&recording.roster, Some(vm)));
+    let vms = vm.map(|vm| select::vms(&recording.info.roster, Some(vm)));
     let vms = vms.transpose()?;
     let mut taking = Taking::new(by, &recording, vms);
     let ends = pass(&opened, "reading", &mut [&mut taking]);

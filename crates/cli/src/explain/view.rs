@@ -188,7 +188,7 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvi
         advised: told.advised,
         in_guest: told.in_guest,
         ..Evidence::new(
-            &recording.roster,
+            &recording.info.roster,
             &recording.ledger,
             exits,
             interval,
@@ -216,10 +216,10 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvi
         findings: explained
             .findings
             .into_iter()
-            .map(|finding| finding_view(&recording.roster, finding, lambda))
+            .map(|finding| finding_view(&recording.info.roster, finding, lambda))
             .collect(),
         withheld: (explained.withheld.into_iter())
-            .map(|withheld| withheld_view(&recording.roster, withheld))
+            .map(|withheld| withheld_view(&recording.info.roster, withheld))
             .collect(),
         shown_from_ns_per_s: SHOWN_FROM_NS_PER_S,
         small: (explained.small.into_iter())

@@ -63,7 +63,7 @@ pub(crate) fn load(dir: &Path, vm: Option<&str>) -> Result<Loaded, Failure> {
             .hint("`haltwise record --profile` takes them with the halts"));
     }
     let (recording, _) = load::load(&opened, OverTime::Host, &mut [])?;
-    let vms = vm.map(|vm| select::vms(&recording.roster, Some(vm)));
+    let vms = vm.map(|vm| select::vms(&recording.info.roster, Some(vm)));
     let vms = vms.transpose()?;
     Ok(samples(&opened, recording, vms.as_deref()))
 }
@@ -75,7 +75,7 @@ pub(crate) fn samples(
 ) -> Loaded {
     let capture = opened.capture();
     let recorded = opened.info().profile.clone().unwrap_or_default();
-    let vcpus = recording.roster.vcpus.iter();
+    let vcpus = recording.info.roster.vcpus.iter();
     let mut account = Account::new(vcpus.map(|vcpu| (vcpu.vm, vcpu.tid, vcpu.id)));
     let mut book = Book::default();
     let broken = [
@@ -108,7 +108,7 @@ pub(crate) fn samples(
 
 /// A name for each VM. Two of one name are told apart by their processes.
 fn names(recording: &Recording) -> BTreeMap<VmIndex, String> {
-    let vms = &recording.roster.vms;
+    let vms = &recording.info.roster.vms;
     let name = |vm: &haltwise_core::event::Vm| {
         let same = vms.iter().filter(|other| other.name == vm.name);
         match same.count() {

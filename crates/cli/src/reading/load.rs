@@ -35,14 +35,8 @@ pub(crate) fn load(
     let info = opened.info();
     let mut recording = Recording {
         reported: reported(info),
-        hostname: info
-            .host
-            .hostname
-            .clone()
-            .unwrap_or_else(|| "unnamed".to_owned()),
-        kernel: info.host.kernel_release.clone(),
+        info: opened.capture().shared_info(),
         damaged: false,
-        roster: info.roster.clone(),
         as_counts: info.halts_as_counts(),
         ledger: match over_time {
             OverTime::Host => Ledger::in_outline(),

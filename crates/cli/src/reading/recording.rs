@@ -1,15 +1,16 @@
 //! A recording as the report needs it: its accounts, and how they were obtained.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use haltwise_capture::capture::Capture;
+use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
 use haltwise_core::account::ledger::{Ledger, Place};
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::Roster;
 use haltwise_core::stats::Fold;
 
 use super::open::in_a_line;
@@ -20,17 +21,25 @@ use crate::report::view::ReportedRecording;
 pub(crate) struct Recording {
     /// How it was recorded, as a report has it.
     pub(crate) reported: ReportedRecording,
-    pub(crate) hostname: String,
-    pub(crate) kernel: String,
+    pub(crate) info: Arc<CaptureInfo>,
     /// A part of it cannot be read, or is not as it was written.
     pub(crate) damaged: bool,
-    pub(crate) roster: Roster,
     /// Halts that have no row and are in the accounts as counts.
     pub(crate) as_counts: u64,
     pub(crate) ledger: Ledger,
 }
 
 impl Recording {
+    pub(crate) fn hostname(&self) -> String {
+        let hostname = self.info.host.hostname.clone();
+        hostname.unwrap_or_else(|| "unnamed".to_owned())
+    }
+
+    /// Release of the kernel, as `uname -r` prints it.
+    pub(crate) fn kernel(&self) -> String {
+        self.info.host.kernel_release.clone()
+    }
+
     pub(crate) fn interval(&self) -> Interval {
         let start_ns = self.reported.start_ns;
         Interval {
@@ -53,7 +62,7 @@ impl Recording {
 
     pub(crate) fn within(&self, pick: impl Fn(&Place) -> bool) -> Parts {
         // The first of two with one index.
-        let vms = self.roster.vms.iter().rev();
+        let vms = self.info.roster.vms.iter().rev();
         let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
         let of_vm = |index| Some(self.interval_of(vms.get(&index)?));
         let whole = self.interval();

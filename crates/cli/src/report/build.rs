@@ -34,13 +34,13 @@ pub(crate) fn report(
     let span_ns = recording.interval().length_ns();
     let listed = Listed::of(recording);
     let unplaced = ledger.unplaced();
-    let vms = recording.roster.vms.iter().filter(|vm| wanted(vm));
+    let vms = recording.info.roster.vms.iter().filter(|vm| wanted(vm));
     Report {
         schema: SCHEMA,
         recording: recording.reported.clone(),
         host: ReportedHost {
-            name: recording.hostname.clone(),
-            kernel: recording.kernel.clone(),
+            name: recording.hostname(),
+            kernel: recording.kernel(),
             cpus: Some(ledger.host.cpus).filter(|cpus| *cpus > 0),
             busy_cpus: ledger.host.busy_cpus(),
             cpu_pressure: ledger.host.cpu_pressure(),
@@ -51,11 +51,13 @@ pub(crate) fn report(
             instructions_per_cycle: ledger.host.instructions_per_cycle(),
             idle_states: ledger.idle_states.used().collect(),
             knobs: knobs(ledger),
-            vms: recording.roster.vms.len(),
+            vms: recording.info.roster.vms.len(),
             account: account_view(&ledger.total(), &host_time(recording, &listed)),
         },
         recommendation,
-        vms: vms.map(|vm| vm_view(recording, &listed, vm)).collect(),
+        vms: vms
+            .map(|vm| Box::new(vm_view(recording, &listed, vm)))
+            .collect(),
         unplaced: (!unplaced.is_empty()).then(|| {
             let within = recording.within(|place| place.vm.is_none());
             account_view(&unplaced, &Time::of(within, span_ns, 1))
@@ -68,7 +70,7 @@ struct Listed<'a>(BTreeMap<VmIndex, Vec<&'a Vcpu>>);
 impl<'a> Listed<'a> {
     fn of(recording: &'a Recording) -> Self {
         let mut listed = BTreeMap::<_, Vec<_>>::new();
-        for vcpu in &recording.roster.vcpus {
+        for vcpu in &recording.info.roster.vcpus {
             listed.entry(vcpu.vm).or_default().push(vcpu);
         }
         Self(listed)
@@ -82,7 +84,7 @@ impl<'a> Listed<'a> {
 /// The host's time is that of its VMs' vCPUs while they were there.
 fn host_time(recording: &Recording, listed: &Listed<'_>) -> Time {
     let (mut vcpus, mut known) = (0, 0_u64);
-    for vm in &recording.roster.vms {
+    for vm in &recording.info.roster.vms {
         let ids = vcpu_ids(recording, listed, vm).len();
         vcpus += ids;
         let length_ns = recording.interval_of(vm).length_ns();

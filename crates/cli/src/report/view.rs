@@ -41,7 +41,7 @@ figures! {
         /// there, and without a search for ceilings of VMs. Where there is none: `why_not` alone.
         pub(crate) recommendation: Summary = Object,
         /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
-        pub(crate) vms: Vec<ReportedVm> = List(ReportedVm::FIGURES),
+        pub(crate) vms: Vec<Box<ReportedVm>> = List(ReportedVm::FIGURES),
         /// The account of halts that could not be given to a VM; `null` if there are none.
         pub(crate) unplaced: Option<AccountFigures> = Record(AccountFigures::FIGURES),
     }

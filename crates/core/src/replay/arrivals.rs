@@ -48,7 +48,8 @@ impl Follow {
             Arrivals::FixedGap => fixed(0),
             Arrivals::FixedTime => fixed(ALL_OF_IT),
             Arrivals::BySource => {
-                let shown = WakeSource::ALL.map(|source| evidence.sources[index(source)].share());
+                let shown =
+                    WakeSource::ALL.map(|source| evidence.sources[index(source)].as_ref()?.share());
                 let by_nature = WakeSource::ALL.map(|source| match source {
                     WakeSource::Timer => ALL_OF_IT,
                     _ => 0,
@@ -115,7 +116,8 @@ fn index(wake: WakeSource) -> usize {
 /// Evidence that a recording shows for one vCPU.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
-    sources: [Slope; WakeSource::ALL.len()],
+    /// Boxed: the halts of most vCPUs have one or two sources.
+    sources: [Option<Box<Slope>>; WakeSource::ALL.len()],
     last: Option<Last>,
 }
 
@@ -139,7 +141,8 @@ impl Evidence {
             && halt.start_ns >= last.end_ns
             && last.latency_ns <= LATE_NS
         {
-            self.sources[index(halt.wake)].add(last.latency_ns as f64, gap_ns as f64);
+            let slope = self.sources[index(halt.wake)].get_or_insert_default();
+            slope.add(last.latency_ns as f64, gap_ns as f64);
         }
         self.last = Some(Last {
             end_ns: halt.end_ns(),

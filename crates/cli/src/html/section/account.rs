@@ -183,7 +183,7 @@ fn settings(content: &Content) -> Option<Element> {
     let side = content.report.recording.side;
     let of = |knob: &ReportedSetting| match (knob.scope, knob.vm) {
         ("vm", Some(index)) => {
-            let mut vms = content.recording.roster.vms.iter();
+            let mut vms = content.recording.info.roster.vms.iter();
             let vm = vms.find(|vm| vm.index.0 == index);
             vm.map_or_else(|| format!("VM {index}"), |vm| vm.name.clone())
         }

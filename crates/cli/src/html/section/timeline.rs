@@ -69,7 +69,7 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
 
 /// The name of a vCPU's VM, where that is known, and what follows it.
 fn named<'a>(content: &'a Content, seat: &VcpuKey) -> (Option<&'a str>, String) {
-    let mut vms = content.recording.roster.vms.iter();
+    let mut vms = content.recording.info.roster.vms.iter();
     let vm = vms.find(|vm| Some(vm.index) == seat.vm);
     match (vm, seat.vcpu, seat.tid) {
         (Some(vm), Some(vcpu), _) => (Some(&vm.name), format!(" vCPU {vcpu}")),

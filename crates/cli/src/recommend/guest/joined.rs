@@ -236,7 +236,7 @@ pub(crate) fn read(
     };
     let (recording, _) = load(host, OverTime::Vcpus, &mut [&mut of_vm])?;
     let evidence = Evidence::new(
-        &recording.roster,
+        &recording.info.roster,
         &recording.ledger,
         None,
         recording.interval(),
@@ -247,7 +247,7 @@ pub(crate) fn read(
     let samples = host.host_samples();
     let load = HostLoad {
         cpus: samples.rows.last().map_or(0, |sample| sample.cpus),
-        vcpus: recording.roster.vcpus.len() as u64,
+        vcpus: recording.info.roster.vcpus.len() as u64,
         cpu_pressure: recording.ledger.host.cpu_pressure(),
         polls_preempted: account.preempted().map(|share| share.share),
         contended: match contention {
@@ -255,7 +255,7 @@ pub(crate) fn read(
             Contention::Free => Some(false),
             Contention::Unknown => None,
         },
-        ..of_vcpus(&recording.roster.vcpus, vm)
+        ..of_vcpus(&recording.info.roster.vcpus, vm)
     };
     let version = host.info().host.kernel_release.parse().ok();
     let (knobs, _) = knobs_of(
@@ -263,7 +263,7 @@ pub(crate) fn read(
         version.unwrap_or(Version::LAST_READ),
         Arch::X86,
     );
-    let named = recording.roster.vms.iter().find(|it| it.index == vm);
+    let named = recording.info.roster.vms.iter().find(|it| it.index == vm);
     Ok(Joined {
         join,
         vm: named.map_or_else(String::new, |vm| vm.name.clone()),

@@ -39,7 +39,7 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
 
 /// Puts those first that take most CPU time; where that was not recorded, those that poll most. Those whose halts were
 /// not observed come last.
-pub(crate) fn order(vms: &mut [ReportedVm]) {
+pub(crate) fn order(vms: &mut [Box<ReportedVm>]) {
     let rank = |vm: &ReportedVm| {
         let seen = vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm));
         // Those that do not poll cost by their halts.
@@ -56,7 +56,7 @@ pub(crate) fn order(vms: &mut [ReportedVm]) {
 }
 
 /// Bytes of the end that all of these names share: it tells none from another, so a long one is left out.
-fn common_end(vms: &[ReportedVm]) -> usize {
+fn common_end(vms: &[Box<ReportedVm>]) -> usize {
     const SHORT: usize = 4;
     let [first, others @ ..] = vms else { return 0 };
     let shared = |other: &ReportedVm| {
@@ -64,7 +64,7 @@ fn common_end(vms: &[ReportedVm]) -> usize {
         let same = pairs.take_while(|(a, b)| a == b);
         same.map(|(c, _)| c.len_utf8()).sum::<usize>()
     };
-    let common = others.iter().map(shared).min().unwrap_or(0);
+    let common = others.iter().map(|vm| shared(vm)).min().unwrap_or(0);
     if common > SHORT { common } else { 0 }
 }
 
@@ -92,7 +92,7 @@ fn cells(vm: &ReportedVm, common_end: usize, has_cpu: bool) -> Vec<String> {
     cells
 }
 
-fn others(rest: &[ReportedVm]) -> String {
+fn others(rest: &[Box<ReportedVm>]) -> String {
     let halts: f64 = rest.iter().map(|vm| vm.account.halts_per_s).sum();
     let polls = rest.iter().filter_map(|vm| vm.account.poll.cpu_percent);
     let polls: f64 = polls.sum();
