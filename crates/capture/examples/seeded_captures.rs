@@ -2,8 +2,8 @@
 //!
 //!     cargo run -p haltwise-capture --example seeded_captures -- DIR 200 2000
 //!
-//! makes `DIR/host-000` to `DIR/host-199`, each with about 2,000 halts for each of its one to three VMs. The same numbers give
-//! the same captures. For tests and benchmarks of what reads many captures.
+//! makes `DIR/host-000` to `DIR/host-199`, each with about 2,000 halts for each of its one to three VMs; a third number is
+//! how many VMs each has. The same numbers give the same captures. For tests and benchmarks of what reads many captures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,14 +41,15 @@ fn main() -> anyhow::Result<()> {
     let directory = arguments.next().context("name a directory")?;
     let hosts: u64 = arguments.next().as_deref().unwrap_or("200").parse()?;
     let halts: u64 = arguments.next().as_deref().unwrap_or("2000").parse()?;
+    let vms = arguments.next().map(|vms| vms.parse()).transpose()?;
     for seed in 0..hosts {
         let host = Path::new(&directory).join(format!("host-{seed:03}"));
-        write(&host, seed, halts).with_context(|| format!("write {}", host.display()))?;
+        write(&host, seed, halts, vms).with_context(|| format!("write {}", host.display()))?;
     }
     Ok(())
 }
 
-fn write(directory: &Path, seed: u64, halts: u64) -> anyhow::Result<()> {
+fn write(directory: &Path, seed: u64, halts: u64, vms: Option<u32>) -> anyhow::Result<()> {
     let mut random = SplitMix64(seed);
     let kernel = KERNELS[usize::try_from(random.below(2))?];
     let mut info = info(seed, kernel);
@@ -56,7 +57,8 @@ fn write(directory: &Path, seed: u64, halts: u64) -> anyhow::Result<()> {
     info.knobs = knob_rows(&knobs);
     let rule = Rule::of(kernel.parse()?, Arch::X86);
     let mut facts = Facts::default();
-    for vm in 0..=u32::try_from(random.below(3))? {
+    let drawn = 1 + u32::try_from(random.below(3))?;
+    for vm in 0..vms.unwrap_or(drawn) {
         let (class, gaps) = LOADS[usize::try_from(random.below(LOADS.len() as u64))?];
         add_vm(&mut info, vm, class, &knobs);
         let gaps = Gaps::new(gaps.parse()?, random.below(u64::MAX)).map_err(anyhow::Error::msg)?;
