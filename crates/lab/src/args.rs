@@ -22,10 +22,6 @@ EXAMPLES:
   haltwise-lab run exits --rounds 3
   haltwise-lab run pingpong --halt-loop kvm:max=4ms --halts-out halts.csv";
 
-const WINDOWS_EXAMPLES: &str = "\
-EXAMPLES:
-  haltwise-lab windows --policy kvm:max=200us,grow=2,grow_start=10us,shrink=2 halts.txt";
-
 /// Boots guests of a few instructions on real KVM and counts what they do
 #[derive(Debug, Parser)]
 #[command(version, help_expected = true)]
@@ -41,15 +37,6 @@ pub(crate) enum Verb {
     Run(Box<RunArgs>),
     /// Measures what halting costs on this host: wake-up latency, CPU of a wait, a HLT round trip
     Calibrate(CalibrateArgs),
-    /// Says which windows the halt loop in the VMM gives halts of known lengths
-    #[command(after_help = WINDOWS_EXAMPLES)]
-    Windows {
-        /// The policy (kvm:max=200us, leader, …; `haltwise tune --policies` lists them)
-        #[arg(long, value_name = "POLICY")]
-        policy: Spec,
-        /// Lengths of halts in nanoseconds, one a line
-        file: PathBuf,
-    },
     /// Lists the guests
     List {
         /// Print each guest's disassembly too

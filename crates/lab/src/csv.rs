@@ -1,10 +1,9 @@
-//! Rounds and halts as CSV, and lists of lengths.
+//! Rounds and halts as CSV.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use anyhow::Context as _;
 use haltwise_lab::run::Finished;
 
 pub(crate) fn rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
@@ -43,16 +42,4 @@ pub(crate) fn halts(path: &Path, finished: &Finished) -> anyhow::Result<()> {
         }
     }
     Ok(file.flush()?)
-}
-
-pub(crate) fn lengths(path: &Path) -> anyhow::Result<Vec<u64>> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("read `{name}`"))?;
-    let lines = text.lines().enumerate();
-    lines
-        .map(|(index, line)| {
-            let number = line.trim().parse();
-            number.with_context(|| format!("line {} of `{name}` is no whole number", index + 1))
-        })
-        .collect()
 }

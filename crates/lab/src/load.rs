@@ -173,7 +173,7 @@ impl Load {
             if self.ioapic {
                 return Err(LoadError::NoIoapic);
             }
-            policy.halt_loop()?;
+            policy.build()?;
         }
         self.rhythm.gaps(0)?;
         if !self.gaps.is_empty() && !guest.has_deadlines() {

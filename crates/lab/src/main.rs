@@ -4,14 +4,11 @@ mod args;
 mod csv;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use haltwise_core::policy::Spec;
 use haltwise_lab::calibrate::calibrate;
-use haltwise_lab::halt_loop::{HaltPolicy, windows_of};
 use haltwise_lab::interrupt::Interrupt;
 use haltwise_lab::load::LoadError;
 use haltwise_lab::program::{self, print};
@@ -24,7 +21,6 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Run(args) => run_verb(&args),
         Verb::Calibrate(args) => calibrate_verb(&args),
-        Verb::Windows { policy, file } => windows(policy, &file),
         Verb::List { verbose } => list(verbose),
     };
     program::end(done, |error| {
@@ -49,13 +45,6 @@ fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
     } else {
         print(&render::outcome(&finished.outcome))
     }
-}
-
-fn windows(policy: Spec, file: &Path) -> anyhow::Result<()> {
-    let policy = HaltPolicy::here(policy);
-    let windows = windows_of(&policy, &csv::lengths(file)?)?;
-    let lines = windows.iter().map(|window| window.to_string() + "\n");
-    print(&lines.collect::<String>())
 }
 
 fn list(verbose: bool) -> anyhow::Result<()> {

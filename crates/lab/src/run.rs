@@ -95,9 +95,9 @@ fn handle_halts(vm: &mut Vm, policy: &HaltPolicy) -> Result<(), LoadError> {
     for vcpu in &mut vm.vcpus {
         let bell = vm.lines.get(vcpu.id.0 as usize);
         let bell = bell.and_then(|lines| lines.bell.clone());
-        let halt_loop = policy.halt_loop()?;
+        let policy = policy.build()?;
         vcpu.user_halts = bell.map(|bell| UserHalts {
-            halt_loop,
+            policy,
             bell,
             halts: Vec::new(),
         });

@@ -43,20 +43,9 @@ fn nonsense_is_a_usage_error() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let lengths = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(lengths.path(), "12\nlong\n").unwrap();
-    let windows = format!("windows --policy off {}", lengths.path().display());
-    for (args, named) in [
-        (
-            "run pingpong --gap trace:/nonexistent/gaps",
-            "`/nonexistent/gaps`",
-        ),
-        (&windows, "line 2 of"),
-    ] {
-        let output = lab(args);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains(named));
-    }
+    let output = lab("run pingpong --gap trace:/nonexistent/gaps");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("`/nonexistent/gaps`"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Halts handled by the VMM: every HLT comes out, and the windows are the policy's own.
 
+use haltwise_core::policy::{Ask, Seen};
 use haltwise_lab::exit::UserspaceExit;
-use haltwise_lab::halt_loop::{HaltPolicy, windows_of};
+use haltwise_lab::halt_loop::HaltPolicy;
 
-use crate::lab::{kvm, lab, run};
+use crate::lab::{kvm, run};
 
 #[test]
 fn every_hlt_comes_out_and_is_handled_once() {
@@ -44,31 +45,32 @@ fn the_windows_are_those_that_the_policy_gives_these_halts() {
             file.display()
         ));
         let text = std::fs::read_to_string(&file).unwrap();
-        let rows: Vec<Vec<&str>> = text
-            .lines()
-            .skip(1)
-            .map(|l| l.split(',').collect())
-            .collect();
-        let column = |index: usize| -> Vec<u64> {
-            rows.iter().map(|row| row[index].parse().unwrap()).collect()
-        };
-        let (windows, halts) = (column(3), column(4));
-        assert_eq!(halts.len(), 401);
-        let policy = HaltPolicy::here(spec.parse().unwrap());
-        assert_eq!(windows_of(&policy, &halts).unwrap(), windows, "{spec}");
-        // The verb says the same.
-        let lengths = folder.path().join("lengths");
-        let lines: Vec<String> = halts.iter().map(u64::to_string).collect();
-        std::fs::write(&lengths, lines.join("\n")).unwrap();
-        let said = lab(&format!("windows --policy {spec} {}", lengths.display()));
-        let said = String::from_utf8(said.stdout).unwrap();
-        let said: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
-        assert_eq!(said, windows, "{spec}");
+        assert_eq!(text.lines().count(), 1 + 401);
+        let mut policy = HaltPolicy::here(spec.parse().unwrap()).build().unwrap();
+        for row in text.lines().skip(1) {
+            let cells: Vec<&str> = row.split(',').collect();
+            let number = |column: usize| cells[column].parse::<u64>().unwrap();
+            let seen = Seen {
+                halt_ns: number(4),
+                poll_ns: number(5),
+                wake_latency_ns: number(6),
+                waited: cells[7] == "true",
+                valid: true,
+            };
+            let now_ns = number(2);
+            let window_ns = policy.window(&Ask {
+                now_ns,
+                ..Ask::default()
+            });
+            assert_eq!(number(3), window_ns, "{spec}: {row}");
+            assert!(seen.poll_ns <= seen.halt_ns, "{row}");
+            assert!(seen.wake_latency_ns <= seen.halt_ns, "{row}");
+            assert!(
+                !seen.waited || seen.poll_ns >= window_ns,
+                "it polls all of its window before it sleeps: {row}"
+            );
+            assert!(window_ns > 0 || seen.poll_ns == 0, "{row}");
+            policy.learn(&seen);
+        }
     }
-}
-
-#[test]
-fn the_help_of_windows_gives_examples() {
-    let help = String::from_utf8(lab("windows --help").stdout).unwrap();
-    assert_eq!(help, include_str!("../golden/windows-help.txt"));
 }
