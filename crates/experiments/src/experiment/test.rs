@@ -6,7 +6,6 @@ pub(super) mod trials;
 use std::collections::BTreeSet;
 
 use haltwise_core::hist::KvmHist;
-use haltwise_core::stats::FEWEST;
 use haltwise_core::units::Nanos;
 use haltwise_lab::outcome::VcpuOutcome;
 use proptest::prelude::*;
@@ -28,55 +27,6 @@ proptest! {
             prop_assert_eq!(distinct, (0..variants).collect());
             prop_assert_eq!(order.len(), variants);
         }
-    }
-
-    #[test]
-    fn turning_a_change_round_turns_its_direction(
-        factors in prop::collection::vec(0.01_f64..100.0, 1..20),
-        zeros: bool,
-    ) {
-        let pairs = |swapped: bool| {
-            let mut pairs: Vec<_> = factors.iter().map(|f| (Some(10.0), Some(10.0 * f))).collect();
-            if zeros {
-                pairs[0].1 = Some(0.0);
-            }
-            let turned = pairs.iter().map(|(from, to)| if swapped { (*to, *from) } else { (*from, *to) });
-            Change::of(&turned.collect::<Vec<_>>()).unwrap()
-        };
-        let less = direction(Expected::Less, 10.0, &pairs(false));
-        prop_assert_eq!(less, direction(Expected::More, 10.0, &pairs(true)));
-        let refuted = direction(Expected::Less, 10.0, &pairs(true));
-        prop_assert_eq!(less == SameDirection::Yes, refuted == SameDirection::No);
-        if factors.len() < FEWEST {
-            prop_assert_eq!(less, SameDirection::NotShown);
-        }
-    }
-
-    #[test]
-    fn nothing_falls_by_more_than_all_of_it(
-        rounds in prop::collection::vec((0.0_f64..1e6, 0.0_f64..1e6), 1..20),
-    ) {
-        let pairs: Vec<_> = rounds.iter().map(|(from, to)| (Some(*from), Some(*to))).collect();
-        let change = Change::of(&pairs).unwrap();
-        if let Some(ratio) = change.ratio {
-            prop_assert!(0.0 < ratio.low && ratio.low <= ratio.estimate && ratio.estimate <= ratio.high);
-        } else {
-            prop_assert!(rounds.iter().any(|(from, to)| *from <= 0.0 || *to <= 0.0));
-        }
-    }
-
-    #[test]
-    fn a_gain_meets_every_one_sided_claim(
-        factors in prop::collection::vec(0.1_f64..1.0, FEWEST..20),
-        share in 0.0_f64..0.5,
-    ) {
-        let change = |turned: bool| {
-            let pairs = factors.iter().map(|f| (Some(10.0), Some(if turned { 10.0 / f } else { 10.0 * f })));
-            Change::of(&pairs.collect::<Vec<_>>()).unwrap()
-        };
-        let no_more = direction(Expected::NoMoreThan(share), 10.0, &change(false));
-        let no_less = direction(Expected::NoLessThan(share), 10.0, &change(true));
-        prop_assert_eq!((no_more, no_less), (SameDirection::Yes, SameDirection::Yes));
     }
 }
 
