@@ -2,6 +2,7 @@
 //!
 //! A boot that the emulator spoilt is tried again with the checks that it left undone; a fault of ours is a failure.
 
+use std::fmt::{Display, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,8 +10,39 @@ use anyhow::{Context, Result, bail};
 
 use super::guest::{Booted, Guest, Left};
 use super::qemu::Ended;
-use super::witness::Found;
 use crate::say;
+
+/// Result of one judgement; a disagreement is a sentence.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) summary: String,
+    pub(crate) disagreements: Vec<String>,
+}
+
+impl Found {
+    /// Adds to the summary.
+    pub(crate) fn say(&mut self, text: impl Display) {
+        let separator = if self.summary.is_empty() { "" } else { "; " };
+        // Formatting into a String cannot fail.
+        let _ = write!(self.summary, "{separator}{text}");
+    }
+
+    pub(crate) fn disagree(&mut self, text: impl Into<String>) {
+        self.disagreements.push(text.into());
+    }
+
+    /// Disagrees unless the condition holds.
+    pub(crate) fn require(&mut self, holds: bool, text: impl Into<String>) {
+        if !holds {
+            self.disagree(text);
+        }
+    }
+
+    pub(crate) fn equal(&mut self, what: impl Display, kvm: u64, recorded: u64) {
+        let text = format!("{what}: KVM {kvm}, recorder {recorded}");
+        self.require(kvm == recorded, text);
+    }
+}
 
 /// Findings about what a script left, each under its name; an error is a disagreement.
 pub(crate) type Findings = Vec<(&'static str, Result<Found>)>;

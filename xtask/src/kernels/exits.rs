@@ -12,8 +12,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::check::Found;
 use super::reported::{ExitRow, Exits, Lab, read, text};
-use super::witness::Found;
 
 /// The guest's kinds that have a sub-key: the lab's name, and what the recorder must call it.
 const SUBS: [(&str, &str, u64); 7] = [
@@ -130,11 +130,10 @@ fn kernel_hist(text: &str) -> Pairs<u32> {
 /// sees the other's work too.
 fn judge_kernel(kernel: &Pairs<u32>, exits: &Exits, found: &mut Found) {
     let ours = our_pairs(exits, |row| row.reason.unwrap_or(u32::MAX));
-    if !same_counts(&ours, kernel) {
-        found.disagree(format!(
-            "the kernel's own pairs by reason: {kernel:?}, ours {ours:?}"
-        ));
-    }
+    found.require(
+        same_counts(&ours, kernel),
+        format!("the kernel's own pairs by reason: {kernel:?}, ours {ours:?}"),
+    );
     let more = (time_ns(&ours) / time_ns(kernel) - 1.0) * 100.0;
     found.say(format_args!(
         "{more:+.1} % in time by the kernel's own pairs"
@@ -143,101 +142,71 @@ fn judge_kernel(kernel: &Pairs<u32>, exits: &Exits, found: &mut Found) {
 
 #[cfg(test)]
 mod test {
-    use super::super::reported::{ExitsTotal, LabVcpu, counts};
+    use serde_json::{Value, json};
+
+    use super::super::reported::{Counts, changed};
     use super::*;
 
-    fn row(kind: &str, name: &str, sub: Option<u64>, count: u64) -> ExitRow {
-        ExitRow {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            reason: Some(u32::try_from(count).unwrap()),
-            sub,
-            count,
-            time_ns: 9,
-            kernel_ns: 5,
-            user_ns: 4,
-            ..ExitRow::default()
-        }
+    /// A guest that made as many of each kind as its place in the list.
+    fn lab() -> Lab {
+        let made = (1..).zip(SUBS).map(|(n, (name, ..))| (name.to_owned(), n));
+        let stats = json!({"halt_exits": 30, "exits": 3 + 1 + 13 + 5 + 30 + 7});
+        let vcpu = json!({"exits": made.collect::<Counts>(), "stats": stats});
+        serde_json::from_value(json!({"vms": [{"vcpus": [vcpu]}]})).unwrap()
     }
 
-    /// A guest that made as many of each kind as its place in the list, and what tells of it.
-    fn agreeing() -> (Lab, Exits) {
-        let made = (1..)
-            .zip(SUBS)
-            .map(|(n, (name, _, _))| (name.to_owned(), n));
-        let stats = [("halt_exits", 30), ("exits", 3 + 1 + 13 + 5 + 30 + 7)];
-        let lab = Lab::of(LabVcpu {
-            exits: made.collect(),
-            stats: counts(stats),
-            ..LabVcpu::default()
-        });
-        let subs = (1..).zip(SUBS);
-        let exits = Exits {
-            total: ExitsTotal {
-                exits: 59,
-                entries: 59,
-                untimed: 1,
-                ..ExitsTotal::default()
-            },
-            reasons: [
-                ("io", 4),
-                ("msr", 13),
-                ("cpuid", 5),
-                ("hlt", 30),
-                ("npf", 7),
-            ]
-            .map(|(name, count)| row("exit", name, None, count))
-            .into(),
-            userspace: [("KVM_EXIT_IO", 4), ("KVM_EXIT_MMIO", 7)]
-                .map(|(name, count)| row("userspace_exit", name, None, count))
-                .into(),
-            subs: subs
-                .map(|(n, (_, kind, sub))| row(kind, "", Some(sub), n))
-                .collect(),
-            groups: Vec::new(),
+    fn exits() -> Value {
+        let row = |(name, count): &(&str, u64)| {
+            json!({"name": name, "reason": count, "count": count, "time_ns": 9, "kernel_ns": 5,
+                "user_ns": 4})
         };
-        (lab, exits)
+        let rows = |rows: &[(&str, u64)]| rows.iter().map(row).collect::<Vec<_>>();
+        let sub = |(n, (_, kind, sub))| json!({"kind": kind, "sub": sub, "count": n});
+        let subs = (1..).zip(SUBS).map(sub).collect::<Vec<Value>>();
+        json!({
+            "total": {"exits": 59, "entries": 59, "lone_entries": 0, "other": 0, "untimed": 1},
+            "reasons": rows(&[("io", 4), ("msr", 13), ("cpuid", 5), ("hlt", 30), ("npf", 7)]),
+            "userspace": rows(&[("KVM_EXIT_IO", 4), ("KVM_EXIT_MMIO", 7)]),
+            "subs": subs,
+        })
     }
 
     #[test]
     fn agreement_is_found_and_one_off_is_not() {
-        let (lab, exits) = agreeing();
-        assert_eq!(judge(&lab, &exits).disagreements, [""; 0]);
-        for nth in 0..7 {
-            let (lab, mut exits) = agreeing();
-            exits.subs[nth].count += 1;
-            assert!(!judge(&lab, &exits).disagreements.is_empty(), "{nth}");
+        let disagreements = |changes: &[(&str, Value)]| {
+            let found = judge(&lab(), &changed(&exits(), changes));
+            found.disagreements.len()
+        };
+        assert_eq!(disagreements(&[]), 0);
+        let counts = (0..7).map(|nth| format!("/subs/{nth}/count"));
+        let counts = counts.chain((0..4).map(|nth| format!("/reasons/{nth}/count")));
+        let counts = counts.chain((0..2).map(|nth| format!("/userspace/{nth}/count")));
+        let totals = ["exits", "entries", "lone_entries", "other", "untimed"];
+        let counts = counts.chain(totals.map(|name| format!("/total/{name}")));
+        let times = ["time_ns", "kernel_ns", "user_ns"];
+        for field in counts.chain(times.map(|name| format!("/reasons/4/{name}"))) {
+            assert!(disagreements(&[(&field, json!(99))]) > 0, "{field}");
         }
-        for nth in 0..4 {
-            let (lab, mut exits) = agreeing();
-            exits.reasons[nth].count -= 1;
-            assert_eq!(judge(&lab, &exits).disagreements.len(), 1, "{nth}");
-        }
-        let (lab, mut exits) = agreeing();
-        exits.total.untimed = 2;
-        assert_eq!(judge(&lab, &exits).disagreements.len(), 1);
     }
 
     #[test]
     fn the_kernels_own_pairs_must_be_ours() {
-        let printed = |halts: u64| {
+        let judged = |halts: u64| {
             let counts = [(4, 4), (13, 13), (5, 5), (30, halts), (7, 7)];
             let line = |(reason, count)| {
                 format!("{{ reason: {reason:>10} }} hitcount: {count:>10}  ns:  10\n")
             };
             let lines = counts.map(line).concat();
-            format!(
-                "# trigger info: hist:keys=reason:vals=hitcount,ns\n\n{lines}\nTotals:\n    Hits: 59\n"
-            )
+            let kernel = kernel_hist(&format!(
+                "# trigger info: hist\n\n{lines}\nTotals:\n    Hits: 59\n"
+            ));
+            let mut found = Found::default();
+            judge_kernel(&kernel, &changed(&exits(), &[]), &mut found);
+            found
         };
-        let kernel = kernel_hist(&printed(30));
-        assert_eq!(kernel.len(), 5);
-        let (_, exits) = agreeing();
-        let mut found = Found::default();
-        judge_kernel(&kernel, &exits, &mut found);
+        let found = judged(30);
         assert_eq!(found.disagreements, [""; 0]);
         assert_eq!(found.summary, "-10.0 % in time by the kernel's own pairs");
-        judge_kernel(&kernel_hist(&printed(29)), &exits, &mut found);
-        assert_eq!(found.disagreements.len(), 1);
+        assert_eq!(judged(29).disagreements.len(), 1);
     }
 }

@@ -9,9 +9,8 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::LIMIT;
-use super::check::Check;
+use super::check::{Check, Found};
 use super::reported::{Proof, Report, Verified, list, read};
-use super::witness::Found;
 
 pub(crate) const NAME: &str = "knob";
 
@@ -28,32 +27,26 @@ pub(crate) fn check() -> Check {
 }
 
 fn judge(dir: &Path) -> Result<Found> {
-    let applied: Value = read(&dir.join("apply.json"))?;
-    let reported: Report = read(&dir.join("report.json"))?;
+    let mut found = Found::default();
+    let document = |name: &str| read::<Value>(&dir.join(name));
+    watched(&document("apply.json")?, &BY_CEILING, &mut found);
+    let status = document("status.json")?;
+    saw("status", &status, &BY_CEILING, &mut found);
+    saw("status", &status, &[DISABLED], &mut found);
+    watched(&document("halts.json")?, &BY_HALTS, &mut found);
     let verified: Verified = read(&dir.join("verify.json"))?;
-    let open: Value = read(&dir.join("open.json"))?;
-    let status: Value = read(&dir.join("status.json"))?;
-    let by_halts: Value = read(&dir.join("halts.json"))?;
-    let measured: Proof = read(&dir.join("prove.json"))?;
-    let mut wrong = watched(&applied, &BY_CEILING);
-    wrong.extend(saw("status", &status, &BY_CEILING));
-    wrong.extend(saw("status", &status, &[DISABLED]));
-    wrong.extend(watched(&by_halts, &BY_HALTS));
-    wrong.extend(recorded(&reported, &verified));
+    recorded(&read(&dir.join("report.json"))?, &verified, &mut found);
     for (name, ceilings) in [("planned", PLANNED), ("unplanned", UNPLANNED)] {
         let reported: Report = read(&dir.join(format!("{name}.json")))?;
-        wrong.extend(governed(name, &reported, ceilings));
+        governed(name, &reported, ceilings, &mut found);
     }
-    wrong.extend(settled(&open));
-    wrong.extend(proved(&measured));
-    let summary = format!(
+    settled(&document("open.json")?, &mut found);
+    proved(&read(&dir.join("prove.json"))?, &mut found);
+    found.summary = format!(
         "applied, planned, proved, killed, refused, taken over, undone; {} halts verify across the change",
         verified.checked,
     );
-    Ok(Found {
-        summary,
-        disagreements: wrong,
-    })
+    Ok(found)
 }
 
 /// A VM, and what apply must say of it: its effect and its ceiling.
@@ -71,17 +64,15 @@ const BY_HALTS: [Expected; 2] = [
     ("capped", "keeps", None),
 ];
 
-/// Whether `apply` could watch VMs, and saw each as expected.
-pub(super) fn watched(applied: &Value, expected: &[Expected]) -> Vec<String> {
+/// Checks that `apply` could watch VMs, and saw each as expected.
+pub(super) fn watched(applied: &Value, expected: &[Expected], found: &mut Found) {
     let why = &applied["vms_unwatched"];
-    let unwatched = (!why.is_null()).then(|| format!("apply could not watch: {why}"));
-    let mut wrong = Vec::from_iter(unwatched);
-    wrong.extend(saw("apply", applied, expected));
-    wrong
+    found.require(why.is_null(), format!("apply could not watch: {why}"));
+    saw("apply", applied, expected, found);
 }
 
-fn saw(verb: &str, document: &Value, expected: &[Expected]) -> Vec<String> {
-    let differs = |(name, effect, ceiling): &Expected| {
+fn saw(verb: &str, document: &Value, expected: &[Expected], found: &mut Found) {
+    for (name, effect, ceiling) in expected {
         let vm = list(document, "vms").iter().find(|vm| vm["name"] == *name);
         let has_no_window = |vm: &Value| {
             vm.get("window_ns") == Some(&Value::Null) && !list(vm, "vetoed_vcpus").is_empty()
@@ -91,9 +82,9 @@ fn saw(verb: &str, document: &Value, expected: &[Expected]) -> Vec<String> {
                 && vm["ceiling_ns"] == Value::from(*ceiling)
                 && (*effect != DISABLED.1 || has_no_window(vm))
         };
-        (!vm.is_some_and(is_same)).then(|| format!("{verb} saw {name} as {vm:?}, not {effect}"))
-    };
-    expected.iter().filter_map(differs).collect()
+        let text = format!("{verb} saw {name} as {vm:?}, not {effect}");
+        found.require(vm.is_some_and(is_same), text);
+    }
 }
 
 /// Ceilings under which a VM halted, in nanoseconds.
@@ -104,61 +95,62 @@ fn ceilings_of(reported: &Report, name: &str) -> Vec<u64> {
     ceilings.map(|it| it.ns).collect()
 }
 
-fn recorded(reported: &Report, verified: &Verified) -> Vec<String> {
-    let mut wrong = Vec::new();
+fn recorded(reported: &Report, verified: &Verified, found: &mut Found) {
     for (name, ceilings) in [("free", &CEILINGS[..]), ("capped", &[CAP])] {
         let seen = ceilings_of(reported, name);
-        for ns in ceilings.iter().filter(|ns| !seen.contains(&(**ns).into())) {
-            wrong.push(format!("no halt of {name} was recorded under {ns} ns"));
+        for ns in ceilings {
+            let text = format!("no halt of {name} was recorded under {ns} ns");
+            found.require(seen.contains(&u64::from(*ns)), text);
         }
     }
-    if verified.checked == 0 || verified.differences > 0 {
-        wrong.push(format!("the recording does not verify: {verified:?}"));
-    }
-    wrong
+    found.require(
+        verified.checked > 0 && verified.differences == 0,
+        format!("the recording does not verify: {verified:?}"),
+    );
 }
 
 /// Each VM's ceiling under the plan, and after its undo: that of the parameter, and the VMM's own.
 const PLANNED: [(&str, u64); 2] = [("free", 0), ("capped", 50_000)];
 const UNPLANNED: [(&str, u64); 2] = [("free", CEILINGS[0] as u64), ("capped", CAP as u64)];
 
-/// Whether all halts of a recording were under these ceilings.
-fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2]) -> Vec<String> {
-    let differs = |(name, ns): (&str, u64)| {
+/// Checks that all halts of a recording were under these ceilings.
+fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2], found: &mut Found) {
+    for (name, ns) in ceilings {
         let seen = ceilings_of(reported, name);
-        (seen != [ns]).then(|| format!("{recording}: {name} halted under {seen:?}, not {ns} ns"))
-    };
-    ceilings.into_iter().filter_map(differs).collect()
+        let text = format!("{recording}: {name} halted under {seen:?}, not {ns} ns");
+        found.require(seen == [ns], text);
+    }
 }
 
 /// Checks the status of the step that was cut off before its write.
-fn settled(status: &Value) -> Option<String> {
+fn settled(status: &Value, found: &mut Found) {
     let turns = list(&status["journal"]["open"], "turns").iter();
     let results: Vec<&Value> = turns.map(|turn| &turn["result"]).collect();
-    (results != ["not-done"]).then(|| format!("a kill before the write is reported as {results:?}"))
+    let text = format!("a kill before the write is reported as {results:?}");
+    found.require(results == ["not-done"], text);
 }
 
 /// Rounds that are asked for, of three blocks each.
 const ROUNDS: usize = 2;
 
 /// Checks the result of prove: a VM that follows polls in the blocks of B, and in no other.
-fn proved(proved: &Proof) -> Vec<String> {
-    let mut wrong = proved.wrong("host", ROUNDS);
+fn proved(proved: &Proof, found: &mut Found) {
+    proved.judge("prove", "host", ROUNDS, found);
     for (number, block) in (1..).zip(&proved.blocks) {
+        let (under, halts) = (&block.under, block.halts);
         let polling = block.figures.get("poll-cpu").copied().unwrap_or(f64::NAN);
-        let as_set = if block.under == "b" {
+        let as_set = if under == "b" {
             polling > 0.0
         } else {
             polling == 0.0
         };
-        if block.halts == 0 || !as_set {
-            wrong.push(format!(
-                "block {number} of prove ({}): {} halts, {polling} % of a CPU in polling",
-                block.under, block.halts
-            ));
-        }
+        found.require(
+            halts > 0 && as_set,
+            format!(
+                "block {number} of prove ({under}): {halts} halts, {polling} % of a CPU in polling"
+            ),
+        );
     }
-    wrong
 }
 
 #[cfg(test)]

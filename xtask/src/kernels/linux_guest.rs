@@ -26,13 +26,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::check::{Check, Findings};
+use super::check::{Check, Findings, Found};
 use super::deb::Kernel;
 use super::guest::{Guest, Left};
 use super::initramfs::Initramfs;
 use super::reported::{Exits, Report, Verified, ask, count, list, read};
 use super::rule::Depth;
-use super::witness::Found;
 use super::{Boot, add_ours, emulator, knob, ours};
 use crate::{say, tool};
 use counters::Knows;
@@ -220,9 +219,8 @@ fn judge_vms(what: &str, reported: &Value, running: &[&str], found: &mut Found) 
     for name in ["web1", HALTPOLL, UNSTARTED] {
         let vm = list(reported, "vms").iter().find(|vm| vm["name"] == name);
         let expected = running.contains(&name);
-        if vm.and_then(ran) != Some(expected) {
-            found.disagree(format!("{what}: {vm:?}, where running is {expected}"));
-        }
+        let text = format!("{what}: {vm:?}, where running is {expected}");
+        found.require(vm.and_then(ran) == Some(expected), text);
     }
 }
 
@@ -259,8 +257,7 @@ fn settings(dir: &Path) -> Result<Found> {
         ("ceiling.json", &ceiling),
         ("restored.json", &restored),
     ] {
-        let seen: Value = read(&dir.join(file))?;
-        found.disagreements.extend(knob::watched(&seen, expected));
+        knob::watched(&read(&dir.join(file))?, expected, &mut found);
     }
     Ok(found)
 }
@@ -321,9 +318,8 @@ fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
     let skipped = |reason: &&str| count(&verified.skipped, reason);
     let skipped: u64 = allowed.iter().map(skipped).sum();
     let is_whole = verified.checked > 0 && verified.checked + skipped == verified.halts;
-    if verified.differences > 0 || !is_whole {
-        found.disagree(format!("verify: {verified:?}"));
-    }
+    let text = format!("verify: {verified:?}");
+    found.require(verified.differences == 0 && is_whole, text);
     found.say(format_args!("{} verified", verified.checked));
 }
 
@@ -532,16 +528,15 @@ mod test {
     #[test]
     fn a_halt_that_was_not_checked_disagrees() {
         for (checked, differences, wrong) in [(8, 0, 0), (7, 0, 1), (8, 1, 1)] {
-            let verified = Verified {
-                halts: 10,
-                checked,
-                differences,
-                skipped: [("first".to_owned(), 2)].into(),
-                ..Verified::default()
-            };
+            let verified = serde_json::json!({"halts": 10, "checked": checked,
+                "differences": differences, "skipped": {"first": 2}});
             let mut found = Found::default();
             let phase = phases(Depth::Quick)[0];
-            judge_verified(&verified, &phase, &mut found);
+            judge_verified(
+                &serde_json::from_value(verified).unwrap(),
+                &phase,
+                &mut found,
+            );
             assert_eq!(found.disagreements.len(), wrong, "{checked} {differences}");
         }
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::Value;
 
+use super::check::Found;
 use super::reported::{list, read, text};
-use super::witness::Found;
 
 /// Fewer samples than this say nothing of shares.
 const ENOUGH: u64 = 30;
@@ -41,54 +41,44 @@ fn halting(exit: &Value) -> u64 {
 /// Judges what `haltwise report --profile --json` says, and its folded stacks.
 fn judge(profile: &Value, folded: &str) -> Found {
     let mut found = Found::default();
-    let mut wrong = |is_wrong: bool, text: String| {
-        if is_wrong {
-            found.disagree(text);
-        }
-    };
     let taken = samples(&profile["total"]);
-    wrong(taken < ENOUGH, format!("only {taken} samples"));
+    found.require(taken >= ENOUGH, format!("only {taken} samples"));
     let recording = &profile["recording"];
     let lost = &recording["lost"];
-    wrong(*lost != 0, format!("{lost} events were lost"));
+    found.require(*lost == 0, format!("{lost} events were lost"));
     let has_exits = recording["exits_told"] == true;
-    wrong(!has_exits, "samples have no exits".to_owned());
+    found.require(has_exits, "samples have no exits");
     let counts = folded.lines().filter_map(|line| line.rsplit_once(' '));
     let in_stacks: u64 = counts.filter_map(|(_, n)| n.parse::<u64>().ok()).sum();
     let sides = list(profile, "sides");
     let by_side: u64 = sides.iter().map(samples).sum();
     for (counted, of) in [(in_stacks, "in folded stacks"), (by_side, "by side")] {
         let text = format!("{counted} samples {of}, {taken} taken");
-        wrong(counted != taken, text);
+        found.require(counted == taken, text);
     }
     // Functions of modules have names, and are the modules'.
     let symbols = list(profile, "symbols").iter();
     let of_kvm: Vec<_> = symbols.filter(|it| begins(&it["module"], "kvm")).collect();
     let mut names = of_kvm.iter().filter_map(|it| it["own"]["name"].as_str());
-    wrong(
-        names.all(|name| name.contains("+0x")),
-        "no function of KVM's modules has a name".to_owned(),
+    found.require(
+        names.any(|name| !name.contains("+0x")),
+        "no function of KVM's modules has a name",
     );
     let exits = list(profile, "exits").iter();
     let (halts, others): (Vec<_>, Vec<_>) = exits
         .filter(|exit| exit["by"] == "kvm_exit")
         .partition(|exit| exit["name"] == "hlt");
     let of_hlt: u64 = halts.iter().copied().map(samples).sum();
-    wrong(halts.is_empty(), "no sample has the exit hlt".to_owned());
+    found.require(!halts.is_empty(), "no sample has the exit hlt");
     let of_halts: u64 = halts.into_iter().map(halting).sum();
-    wrong(
-        of_hlt >= ENOUGH && of_halts * LEAST_HALTING < of_hlt,
+    found.require(
+        of_hlt < ENOUGH || of_halts * LEAST_HALTING >= of_hlt,
         format!("only {of_halts} of {of_hlt} samples of hlt poll or block"),
     );
     for other in others {
-        wrong(
-            halting(other) > 0,
-            format!(
-                "{} samples of {} poll or block",
-                halting(other),
-                other["name"]
-            ),
-        );
+        let (count, name) = (halting(other), &other["name"]);
+        let text = format!("{count} samples of {name} poll or block");
+        found.require(count == 0, text);
     }
     let guest = sides.iter().find(|side| side["name"] == "guest");
     found.summary = format!(

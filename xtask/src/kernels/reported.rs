@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::check::Found;
 use super::ours;
 use crate::tool;
 
@@ -58,28 +59,146 @@ pub(crate) fn subtract(counts: &mut Counts, before: &Counts) {
     }
 }
 
-#[cfg(test)]
-pub(crate) fn counts<const N: usize>(of: [(&str, u64); N]) -> Counts {
-    of.map(|(name, count)| (name.to_owned(), count)).into()
+/// Structs that mirror documents: every field must be there, but in tests.
+macro_rules! documents {
+    ($($(#[$of:meta])* $name:ident { $($(#[$of_field:meta])* $field:ident: $type:ty,)+ })+) => {$(
+        $(#[$of])*
+        #[derive(Debug, Clone, Default, Deserialize)]
+        #[cfg_attr(test, serde(default))]
+        pub(crate) struct $name {
+            $($(#[$of_field])* pub(crate) $field: $type,)+
+        }
+    )+};
 }
 
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Lab {
-    vms: Vec<LabVm>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct LabVm {
-    vcpus: Vec<LabVcpu>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct LabVcpu {
-    pub(crate) tid: u32,
-    pub(crate) halts: u64,
-    pub(crate) exits: Counts,
-    pub(crate) stats: Counts,
-    pub(crate) hist: BTreeMap<String, Vec<u64>>,
+documents! {
+    Lab {
+        vms: Vec<LabVm>,
+    }
+    LabVm {
+        vcpus: Vec<LabVcpu>,
+    }
+    LabVcpu {
+        tid: u32,
+        halts: u64,
+        exits: Counts,
+        stats: Counts,
+        hist: BTreeMap<String, Vec<u64>>,
+    }
+    Report {
+        recording: Recording,
+        host: Value,
+        vms: Vec<Vm>,
+        unplaced: Option<Account>,
+    }
+    Recording {
+        lost: u64,
+        cut: bool,
+    }
+    Vm {
+        index: u64,
+        name: String,
+        account: Account,
+        vcpus: Vec<Vcpu>,
+    }
+    Vcpu {
+        id: u32,
+        tid: Option<u32>,
+        ceiling_ns: Option<u32>,
+        account: Account,
+    }
+    Account {
+        halts: u64,
+        waits: u64,
+        halted_ns: u64,
+        parts: Counts,
+        poll: Poll,
+        wakes: Counts,
+        ceilings: Vec<Ceiling>,
+    }
+    Poll {
+        polled: u64,
+        successful: u64,
+        ns: Option<u64>,
+    }
+    Ceiling {
+        ns: u64,
+        halts: u64,
+    }
+    Exits {
+        total: ExitsTotal,
+        reasons: Vec<ExitRow>,
+        userspace: Vec<ExitRow>,
+        subs: Vec<ExitRow>,
+        groups: Vec<ExitsGroup>,
+    }
+    ExitsTotal {
+        exits: u64,
+        entries: u64,
+        lone_entries: u64,
+        other: u64,
+        untimed: u64,
+    }
+    ExitRow {
+        kind: String,
+        name: String,
+        reason: Option<u32>,
+        sub: Option<u64>,
+        count: u64,
+        untimed: u64,
+        time_ns: u64,
+        kernel_ns: u64,
+        user_ns: u64,
+    }
+    /// A VM or a vCPU, where it was asked for.
+    ExitsGroup {
+        vm: Option<u64>,
+        vm_name: Option<String>,
+        vcpu: Option<u32>,
+        exits: u64,
+        halt_exits: u64,
+        injections: u64,
+        emulations: u64,
+    }
+    Verified {
+        halts: u64,
+        checked: u64,
+        differences: u64,
+        several_settings: u64,
+        transitions: BTreeMap<String, Counts>,
+        settings: Vec<Value>,
+        skipped: Counts,
+        capture: Recording,
+        shown: Vec<Value>,
+    }
+    Proof {
+        side: String,
+        means: String,
+        partial: bool,
+        blocks: Vec<Block>,
+    }
+    Block {
+        round: usize,
+        /// `a`, `b` or `control`.
+        #[serde(rename = "block")]
+        under: String,
+        halts: u64,
+        lost: u64,
+        figures: BTreeMap<String, f64>,
+        predicted: BTreeMap<String, f64>,
+    }
+    Halt {
+        tid: u32,
+        start_ns: u64,
+        #[serde(rename = "halt_ns")]
+        length_ns: u64,
+        waited: bool,
+        change: String,
+        window_ns: Option<u64>,
+        wake: String,
+        polled: Option<bool>,
+        poll_ns: Option<u64>,
+    }
 }
 
 impl Lab {
@@ -89,19 +208,11 @@ impl Lab {
 
     /// Exits of a kind that the guests made.
     pub(crate) fn made(&self, kind: &str) -> u64 {
-        self.vcpus().filter_map(|vcpu| vcpu.exits.get(kind)).sum()
+        self.vcpus().map(|vcpu| count(&vcpu.exits, kind)).sum()
     }
 
     pub(crate) fn stat(&self, name: &str) -> u64 {
-        self.vcpus().filter_map(|vcpu| vcpu.stats.get(name)).sum()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn of(vcpu: LabVcpu) -> Self {
-        let vcpus = vec![vcpu];
-        Self {
-            vms: vec![LabVm { vcpus }],
-        }
+        self.vcpus().map(|vcpu| vcpu.stat(name)).sum()
     }
 }
 
@@ -111,125 +222,15 @@ impl LabVcpu {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Report {
-    pub(crate) recording: Recording,
-    pub(crate) host: Value,
-    pub(crate) vms: Vec<Vm>,
-    pub(crate) unplaced: Option<Account>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Recording {
-    pub(crate) lost: u64,
-    pub(crate) cut: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Vm {
-    pub(crate) index: u64,
-    pub(crate) name: String,
-    pub(crate) account: Account,
-    pub(crate) vcpus: Vec<Vcpu>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Vcpu {
-    pub(crate) id: u32,
-    pub(crate) tid: Option<u32>,
-    pub(crate) ceiling_ns: Option<u32>,
-    pub(crate) account: Account,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct Account {
-    pub(crate) halts: u64,
-    pub(crate) waits: u64,
-    pub(crate) halted_ns: u64,
-    pub(crate) parts: Counts,
-    pub(crate) poll: Poll,
-    pub(crate) wakes: Counts,
-    pub(crate) ceilings: Vec<Ceiling>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct Poll {
-    pub(crate) polled: u64,
-    pub(crate) successful: u64,
-    pub(crate) ns: Option<u64>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Ceiling {
-    pub(crate) ns: u64,
-    pub(crate) halts: u64,
-}
-
 impl Report {
     pub(crate) fn vcpus(&self) -> impl Iterator<Item = (&Vm, &Vcpu)> {
         let vms = self.vms.iter();
         vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
     }
 
-    #[cfg(test)]
-    pub(crate) fn of(index: u64, vcpu: Vcpu) -> Self {
-        let vm = Vm {
-            index,
-            vcpus: vec![vcpu],
-            ..Vm::default()
-        };
-        Self {
-            vms: vec![vm],
-            ..Self::default()
-        }
-    }
-
     pub(crate) fn of_thread(&self, thread: u32) -> Option<(&Vm, &Vcpu)> {
         self.vcpus().find(|(_, vcpu)| vcpu.tid == Some(thread))
     }
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Exits {
-    pub(crate) total: ExitsTotal,
-    pub(crate) reasons: Vec<ExitRow>,
-    pub(crate) userspace: Vec<ExitRow>,
-    pub(crate) subs: Vec<ExitRow>,
-    pub(crate) groups: Vec<ExitsGroup>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ExitsTotal {
-    pub(crate) exits: u64,
-    pub(crate) entries: u64,
-    pub(crate) lone_entries: u64,
-    pub(crate) other: u64,
-    pub(crate) untimed: u64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ExitRow {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) reason: Option<u32>,
-    pub(crate) sub: Option<u64>,
-    pub(crate) count: u64,
-    pub(crate) untimed: u64,
-    pub(crate) time_ns: u64,
-    pub(crate) kernel_ns: u64,
-    pub(crate) user_ns: u64,
-}
-
-/// A VM or a vCPU, where it was asked for.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ExitsGroup {
-    pub(crate) vm: Option<u64>,
-    pub(crate) vm_name: Option<String>,
-    pub(crate) vcpu: Option<u32>,
-    pub(crate) exits: u64,
-    pub(crate) halt_exits: u64,
-    pub(crate) injections: u64,
-    pub(crate) emulations: u64,
 }
 
 impl Exits {
@@ -239,55 +240,20 @@ impl Exits {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Verified {
-    pub(crate) halts: u64,
-    pub(crate) checked: u64,
-    pub(crate) differences: u64,
-    pub(crate) several_settings: u64,
-    pub(crate) transitions: BTreeMap<String, Counts>,
-    pub(crate) settings: Vec<Value>,
-    pub(crate) skipped: Counts,
-    pub(crate) capture: Recording,
-    pub(crate) shown: Vec<Value>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Proof {
-    pub(crate) side: String,
-    pub(crate) means: String,
-    pub(crate) partial: bool,
-    pub(crate) blocks: Vec<Block>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Block {
-    pub(crate) round: usize,
-    /// `a`, `b` or `control`.
-    #[serde(rename = "block")]
-    pub(crate) under: String,
-    pub(crate) halts: u64,
-    pub(crate) lost: u64,
-    pub(crate) figures: BTreeMap<String, f64>,
-    pub(crate) predicted: BTreeMap<String, f64>,
-}
-
 impl Proof {
-    /// Whether it was of a side, by its parameters, and is whole.
-    pub(crate) fn wrong(&self, side: &str, rounds: usize) -> Vec<String> {
-        let mut wrong = Vec::new();
+    /// Checks that the proof is whole, and compared a side's parameters.
+    pub(crate) fn judge(&self, what: &str, side: &str, rounds: usize, found: &mut Found) {
         let (blocks, means) = (self.blocks.len(), format!("{side}-parameters"));
-        if self.side != side || self.means != means || self.partial || blocks != 3 * rounds {
-            wrong.push(format!(
-                "prove ended with {blocks} blocks of a {} by {}, partial: {}",
+        let is_whole = !self.partial && blocks == 3 * rounds;
+        found.require(
+            self.side == side && self.means == means && is_whole,
+            format!(
+                "{what} ended with {blocks} blocks of a {} by {}, partial: {}",
                 self.side, self.means, self.partial
-            ));
-        }
+            ),
+        );
         let lost: u64 = self.blocks.iter().map(|block| block.lost).sum();
-        if lost > 0 {
-            wrong.push(format!("prove lost {lost} events"));
-        }
-        wrong
+        found.require(lost == 0, format!("{what} lost {lost} events"));
     }
 }
 
@@ -296,20 +262,6 @@ pub(crate) fn fired<'a>(explained: &Value, rules: &[&'a str]) -> Option<Vec<&'a 
     let [findings, small] = ["findings", "small"].map(|name| explained[name].as_array());
     let rule = |finding: &Value| rules.iter().copied().find(|rule| finding["rule"] == *rule);
     Some(findings?.iter().chain(small?).filter_map(rule).collect())
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Halt {
-    pub(crate) tid: u32,
-    pub(crate) start_ns: u64,
-    #[serde(rename = "halt_ns")]
-    pub(crate) length_ns: u64,
-    pub(crate) waited: bool,
-    pub(crate) change: String,
-    pub(crate) window_ns: Option<u64>,
-    pub(crate) wake: String,
-    pub(crate) polled: Option<bool>,
-    pub(crate) poll_ns: Option<u64>,
 }
 
 impl Halt {
@@ -338,18 +290,13 @@ pub(crate) fn parse_halts(printed: &str) -> Result<Vec<Halt>> {
     halts.context("understand what capture-halts printed")
 }
 
+/// A document with some fields changed, each by its pointer.
 #[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn what_is_no_halt_is_an_error() {
-        let halt = r#"{"tid":7,"start_ns":100,"halt_ns":50,"waited":true,"change":"grow","window_ns":10,"wake":"unknown","polled":null}"#;
-        let halts = parse_halts(halt).unwrap();
-        assert_eq!((halts.len(), halts[0].end_ns()), (1, 150));
-        assert_eq!((halts[0].window_ns, halts[0].wake()), (Some(10), None));
-        for bad in [r#"{"tid":7}"#, &halt[..90]] {
-            assert!(parse_halts(bad).is_err(), "{bad}");
-        }
+pub(crate) fn changed<T: DeserializeOwned>(document: &Value, changes: &[(&str, Value)]) -> T {
+    let mut document = document.clone();
+    for (pointer, value) in changes {
+        let field = document.pointer_mut(pointer);
+        *field.unwrap_or_else(|| panic!("no {pointer}")) = value.clone();
     }
+    serde_json::from_value(document).unwrap()
 }

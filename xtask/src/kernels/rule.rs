@@ -13,10 +13,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::check::Check;
+use super::check::{Check, Found};
 use super::reported::{Verified, ask, count};
 use super::scenario::recording;
-use super::witness::Found;
 use crate::say;
 use grid::{Setting, settings};
 
@@ -70,27 +69,13 @@ fn judge(dir: &Path, setting: &Setting, depth: Depth) -> Result<Found> {
     let verify = ["verify", "--json"];
     let mut verified: Verified = ask(&verify, &dir.join("capture"))?;
     verified.forgive(&std::fs::read_to_string(dir.join("written")).unwrap_or_default());
-    Ok(Found {
-        summary: verified.summary(),
-        disagreements: verified.disagreements(setting, depth),
-    })
+    Ok(verified.judge(setting, depth))
 }
 
 impl Verified {
     fn matched(&self, transition: &str) -> u64 {
         let of = self.transitions.get(transition);
         of.map_or(0, |counts| count(counts, "matched"))
-    }
-
-    fn summary(&self) -> String {
-        let [grow, shrink, silent, none] =
-            ["grow", "shrink", "silent", "none"].map(|name| self.matched(name));
-        let skipped: u64 = self.skipped.values().sum();
-        format!(
-            "{} checked, {} differ: {grow} grow, {shrink} shrink, {silent} silent, {none} none; \
-             {skipped} not checked, {} against several settings",
-            self.checked, self.differences, self.several_settings
-        )
     }
 
     /// A value that was written and replaced before the recorder looked is not known: an emulated machine may stand
@@ -114,27 +99,28 @@ impl Verified {
         }
     }
 
-    fn disagreements(&self, setting: &Setting, depth: Depth) -> Vec<String> {
-        let mut found = Vec::new();
-        if self.differences > 0 {
-            let first = self.shown.first().map(ToString::to_string);
-            let first = first.unwrap_or_default();
-            found.push(format!(
-                "{} differences, the first: {first}",
-                self.differences
-            ));
-        }
-        if self.checked < depth.least() {
-            found.push(format!("only {} halts were checked", self.checked));
-        }
-        if self.capture.lost > 0 {
-            found.push(format!("{} events were lost", self.capture.lost));
-        }
+    fn judge(&self, setting: &Setting, depth: Depth) -> Found {
+        let (checked, differences, lost) = (self.checked, self.differences, self.capture.lost);
+        let mut found = Found::default();
+        let first = self.shown.first().map(ToString::to_string);
+        let first = first.unwrap_or_default();
+        let text = format!("{differences} differences, the first: {first}");
+        found.require(differences == 0, text);
+        let text = format!("only {checked} halts were checked");
+        found.require(checked >= depth.least(), text);
+        found.require(lost == 0, format!("{lost} events were lost"));
         for transition in setting.allows {
-            if self.matched(transition) == 0 {
-                found.push(format!("there was no {transition}"));
-            }
+            let text = format!("there was no {transition}");
+            found.require(self.matched(transition) > 0, text);
         }
+        let [grow, shrink, silent, none] =
+            ["grow", "shrink", "silent", "none"].map(|name| self.matched(name));
+        let skipped: u64 = self.skipped.values().sum();
+        found.summary = format!(
+            "{checked} checked, {differences} differ: {grow} grow, {shrink} shrink, {silent} silent, {none} none; \
+             {skipped} not checked, {} against several settings",
+            self.several_settings
+        );
         found
     }
 }

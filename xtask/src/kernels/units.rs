@@ -4,11 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::check::Check;
+use super::check::{Check, Found};
 use super::deb::Kernel;
 use super::guest::Left;
 use super::reported::text;
-use super::witness::Found;
 use super::{Boot, LIMIT, guest};
 use crate::{repo, tool};
 

@@ -49,9 +49,10 @@ fn compare(out: &Path) -> Result<Found> {
         // How slow emulation is decides whether a cost is too small to be shown, not the rule.
         let mut fired = fired(&explained, &STORMS);
         fired.iter_mut().for_each(Vec::dedup);
-        if fired != Some(Vec::from_iter(expected)) {
-            found.disagree(format!("{name}: {fired:?} fire, not {expected:?}"));
-        }
+        found.require(
+            fired == Some(Vec::from_iter(expected)),
+            format!("{name}: {fired:?} fire, not {expected:?}"),
+        );
         found.say(format_args!("{name}: {}", expected.unwrap_or("nothing")));
     }
     Ok(found)

@@ -42,12 +42,12 @@ fn compare(out: &Path) -> Result<Found> {
             perf_pairs(&printed),
             our_pairs(&exits, |row| row.name.to_lowercase()),
         );
-        if printed.contains("lost") || perf.is_empty() {
-            found.disagree(format!("perf lost events or printed none: {printed}"));
-        }
-        if !same_counts(&perf, &ours) {
-            found.disagree(format!("perf kvm stat counts {perf:?}, we {ours:?}"));
-        }
+        found.require(
+            !printed.contains("lost") && !perf.is_empty(),
+            format!("perf lost events or printed none: {printed}"),
+        );
+        let text = format!("perf kvm stat counts {perf:?}, we {ours:?}");
+        found.require(same_counts(&perf, &ours), text);
         runs.push((perf, ours));
     }
     judge_times(&runs, &mut found);
@@ -82,14 +82,10 @@ fn judge_times(runs: &[(Pairs, Pairs)], found: &mut Found) {
         (logs.sum::<f64>() / runs.len() as f64).exp() - 1.0
     };
     let all = more(&|perf, ours| time_ns(ours) / time_ns(perf));
-    if all.is_nan() || all.abs() > APART {
-        found.disagree(format!("times are {:+.1} % apart", all * 100.0));
-    }
-    let counted: u64 = runs
-        .iter()
-        .flat_map(|(_, ours)| ours.values())
-        .map(|pair| pair.0)
-        .sum();
+    let text = format!("times are {:+.1} % apart", all * 100.0);
+    found.require(all.abs() <= APART, text);
+    let ours = runs.iter().flat_map(|(_, ours)| ours.values());
+    let counted: u64 = ours.map(|(pairs, _)| pairs).sum();
     let of = |name: &str| {
         let time = |pairs: &Pairs| pairs.get(name).map_or(f64::NAN, |pair| pair.1);
         let apart = more(&|perf, ours| time(ours) / time(perf));

@@ -1,72 +1,59 @@
 //! Documents that disagree with what was set.
 
-use super::*;
-use crate::kernels::reported::{Account, Block, Ceiling, Vm as ReportedVm};
+use serde_json::json;
 
-fn from(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
+use super::*;
+use crate::kernels::reported::changed;
+
+fn disagreements(judge: impl FnOnce(&mut Found)) -> usize {
+    let mut found = Found::default();
+    judge(&mut found);
+    found.disagreements.len()
 }
 
-const VMS: &str = r#"{"vms_unwatched": null, "vms": [
-    {"name": "free", "effect": "follows", "ceiling_ns": 80000},
-    {"name": "capped", "effect": "own-cap", "ceiling_ns": 70000}]}"#;
-
-fn report(vms: &[(&str, &[(u64, u64)])]) -> Report {
-    let ceiling = |&(ns, halts): &(u64, u64)| Ceiling { ns, halts };
-    let vm = |(name, ceilings): &(&str, &[(u64, u64)])| ReportedVm {
-        name: (*name).to_owned(),
-        account: Account {
-            ceilings: ceilings.iter().map(ceiling).collect(),
-            ..Account::default()
-        },
-        ..ReportedVm::default()
+fn report(free: &[(u64, u64)], capped: &[(u64, u64)]) -> Report {
+    let ceiling = |(ns, halts): &(u64, u64)| json!({"ns": ns, "halts": halts});
+    let vm = |(name, ceilings): (&str, &[(u64, u64)])| {
+        let ceilings: Vec<_> = ceilings.iter().map(ceiling).collect();
+        json!({"name": name, "account": {"ceilings": ceilings}})
     };
-    Report {
-        vms: vms.iter().map(vm).collect(),
-        ..Report::default()
-    }
+    let vms = [("free", free), ("capped", capped)].map(vm);
+    serde_json::from_value(json!({"vms": vms})).unwrap()
 }
 
 #[test]
 fn vms_that_do_not_follow_disagree() {
-    for (good, bad, wrong) in [
-        ("", "", 0),
-        ("follows", "keeps", 1),
-        ("80000", "200000", 1),
-        ("capped", "other", 1),
-        ("null", "\"no BPF\"", 1),
+    let applied = json!({"vms_unwatched": null, "vms": [
+        {"name": "free", "effect": "follows", "ceiling_ns": 80_000},
+        {"name": "capped", "effect": "own-cap", "ceiling_ns": 70_000}]});
+    for (pointer, value, wrong) in [
+        ("/vms_unwatched", Value::Null, 0),
+        ("/vms/0/effect", "keeps".into(), 1),
+        ("/vms/0/ceiling_ns", 200_000.into(), 1),
+        ("/vms/1/name", "other".into(), 1),
+        ("/vms_unwatched", "no BPF".into(), 1),
     ] {
-        let applied = from(&VMS.replace(good, bad));
-        assert_eq!(watched(&applied, &BY_CEILING).len(), wrong, "{bad}");
+        let applied: Value = changed(&applied, &[(pointer, value)]);
+        let found = disagreements(|found| watched(&applied, &BY_CEILING, found));
+        assert_eq!(found, wrong, "{pointer}");
     }
 }
 
 #[test]
 fn halts_under_another_ceiling_disagree() {
-    let disagreements = |early, differences| {
-        let vms: [(&str, &[(u64, u64)]); 2] = [
-            ("free", &[(80_000, 9), (200_000, early)]),
-            ("capped", &[(70_000, 9)]),
-        ];
-        let verified = Verified {
-            checked: 5,
-            differences,
-            ..Verified::default()
-        };
-        recorded(&report(&vms), &verified).len()
-    };
-    assert_eq!(disagreements(7, 0), 0);
-    assert_eq!(disagreements(0, 0), 1);
-    assert_eq!(disagreements(7, 1), 1);
+    for (early, differences, wrong) in [(7, 0, 0), (0, 0, 1), (7, 1, 1)] {
+        let reported = report(&[(80_000, 9), (200_000, early)], &[(70_000, 9)]);
+        let verified = json!({"checked": 5, "differences": differences});
+        let verified = serde_json::from_value(verified).unwrap();
+        let found = disagreements(|found| recorded(&reported, &verified, found));
+        assert_eq!(found, wrong, "{early} {differences}");
+    }
 }
 
 #[test]
 fn a_vm_under_any_other_ceiling_than_the_plans_disagrees() {
-    let reported = report(&[
-        ("free", &[(80_000, 9), (200_000, 7)]),
-        ("capped", &[(70_000, 9)]),
-    ]);
-    let of = |ceilings| governed("planned", &reported, ceilings).len();
+    let reported = report(&[(80_000, 9), (200_000, 7)], &[(70_000, 9)]);
+    let of = |ceilings| disagreements(|found| governed("planned", &reported, ceilings, found));
     assert_eq!(of([("capped", 70_000), ("capped", 70_000)]), 0);
     assert_eq!(
         of([("capped", 70_000), ("free", 80_000)]),
@@ -78,49 +65,37 @@ fn a_vm_under_any_other_ceiling_than_the_plans_disagrees() {
 
 #[test]
 fn a_write_that_was_not_made_is_not_called_made() {
-    let status = |result: &str| {
-        format!(r#"{{"journal": {{"open": {{"turns": [{{"result": "{result}"}}]}}}}}}"#)
-    };
-    assert_eq!(settled(&from(&status("not-done"))), None);
-    assert!(settled(&from(&status("done"))).is_some());
-    assert!(settled(&from(r#"{"journal": {"open": null}}"#)).is_some());
+    for (open, wrong) in [
+        (json!({"turns": [{"result": "not-done"}]}), 0),
+        (json!({"turns": [{"result": "done"}]}), 1),
+        (Value::Null, 1),
+    ] {
+        let status = json!({"journal": {"open": open}});
+        assert_eq!(disagreements(|found| settled(&status, found)), wrong);
+    }
 }
 
 #[test]
 fn a_block_that_was_not_measured_under_its_setting_disagrees() {
-    let block = |under: &str, polling: f64, halts| Block {
-        under: under.to_owned(),
-        halts,
-        figures: [("poll-cpu".to_owned(), polling)].into(),
-        ..Block::default()
+    let block = |under: &str| {
+        let polling = if under == "b" { 2.5 } else { 0.0 };
+        json!({"block": under, "halts": 5, "figures": {"poll-cpu": polling}})
     };
-    let good = || Proof {
-        side: "host".to_owned(),
-        means: "host-parameters".to_owned(),
-        blocks: ["a", "b", "control", "b", "a", "control"]
-            .map(|under| block(under, if under == "b" { 2.5 } else { 0.0 }, 5))
-            .into(),
-        ..Proof::default()
-    };
-    assert_eq!(proved(&good()), [""; 0]);
-    let faults: [fn(&mut Proof); 3] = [
-        |proof| proof.partial = true,
-        |proof| proof.means = "in-force".to_owned(),
-        |proof| drop(proof.blocks.pop()),
-    ];
-    for fault in faults {
-        let mut proof = good();
-        fault(&mut proof);
-        assert_eq!(proved(&proof).len(), 1);
-    }
-    for bad in [
-        block("a", 0.5, 5),
-        block("b", 0.0, 5),
-        block("control", 0.5, 5),
-        block("b", 0.5, 0),
+    let blocks = ["a", "b", "control", "b", "a", "control"].map(block);
+    let proof =
+        json!({"side": "host", "means": "host-parameters", "partial": false, "blocks": blocks});
+    for (pointer, value, wrong) in [
+        ("/partial", json!(false), 0),
+        ("/partial", json!(true), 1),
+        ("/means", json!("in-force"), 1),
+        ("/blocks", json!(blocks[..5]), 1),
+        ("/blocks/0/figures/poll-cpu", json!(0.5), 1),
+        ("/blocks/1/figures/poll-cpu", json!(0.0), 1),
+        ("/blocks/2/figures/poll-cpu", json!(0.5), 1),
+        ("/blocks/3/halts", json!(0), 1),
     ] {
-        let mut proof = good();
-        proof.blocks[3] = bad;
-        assert_eq!(proved(&proof).len(), 1, "{proof:?}");
+        let proof = changed(&proof, &[(pointer, value)]);
+        let found = disagreements(|found| proved(&proof, found));
+        assert_eq!(found, wrong, "{pointer}");
     }
 }

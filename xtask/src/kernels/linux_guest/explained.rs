@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::{DETAILED, HALTPOLL, Phase, phase};
+use crate::kernels::check::Found;
 use crate::kernels::reported::fired;
-use crate::kernels::witness::Found;
 
 /// Rules about what the guest and its VMM do. Which others fire depends on how slow emulation is.
 const RULES: [&str; 6] = [
@@ -21,9 +21,10 @@ const RULES: [&str; 6] = [
 /// Checks that the expected rules of [`RULES`] fire, and no others.
 pub(super) fn judge(explained: &Value, expected: &[&str], found: &mut Found) {
     let fired = fired(explained, &RULES);
-    if fired.as_deref() != Some(expected) {
-        found.disagree(format!("explain: {fired:?}, not {expected:?}"));
-    }
+    found.require(
+        fired.as_deref() == Some(expected),
+        format!("explain: {fired:?}, not {expected:?}"),
+    );
 }
 
 /// Timer 0 of the HPET, every millisecond, its interrupt at a pin of the IOAPIC that Linux leaves masked; and off.

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::kernels::check::Found;
 use crate::kernels::reported::{Counts, Report, count, subtract, text};
-use crate::kernels::witness::Found;
 
 /// Where interrupts come from, as haltwise calls it.
 const SOURCES: [&str; 3] = ["timer", "ipi", "device"];
@@ -77,17 +77,15 @@ pub(super) fn judge(
         let ours = percent(woken(name), all_woken);
         let theirs = percent(count(interrupts, name), all);
         let _ = write!(found.summary, " {name} {ours:.0}/{theirs:.0} %");
-        if (ours - theirs).abs() > TOLERANCE {
-            found.disagree(format!(
-                "{name}: {ours:.1} % of wake-ups, {theirs:.1} % of the guest's interrupts"
-            ));
-        }
-        if woken(name) > count(interrupts, name) + OUTSIDE {
-            let (wakes, interrupts) = (woken(name), count(interrupts, name));
-            found.disagree(format!(
-                "{name}: {wakes} wake-ups by {interrupts} interrupts"
-            ));
-        }
+        found.require(
+            (ours - theirs).abs() <= TOLERANCE,
+            format!("{name}: {ours:.1} % of wake-ups, {theirs:.1} % of the guest's interrupts"),
+        );
+        let (wakes, interrupts) = (woken(name), count(interrupts, name));
+        found.require(
+            wakes <= interrupts + OUTSIDE,
+            format!("{name}: {wakes} wake-ups by {interrupts} interrupts"),
+        );
         if expected == Some(name) && ours < LEAST {
             let text = format!("only {ours:.1} % of wake-ups by {name}");
             if theirs < LEAST {
@@ -98,17 +96,15 @@ pub(super) fn judge(
         }
     }
     let unknown = woken("unknown") + woken("other");
-    if unknown * 20 > all_woken {
-        found.disagree(format!(
-            "{unknown} wake-ups beside {all_woken} came from nowhere known"
-        ));
-    }
+    found.require(
+        unknown * 20 <= all_woken,
+        format!("{unknown} wake-ups beside {all_woken} came from nowhere known"),
+    );
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::kernels::reported::counts;
 
     const BEFORE: &str = "           CPU0       CPU1\n\
         \x20 4:          0         12   IO-APIC   4-edge      ttyS0\n\
@@ -127,7 +123,8 @@ mod test {
     #[test]
     fn shares_that_part_are_told() {
         let judged = |timer: u64, ipi: u64, unknown: u64| {
-            let wakes = counts([("timer", timer), ("ipi", ipi), ("unknown", unknown)]);
+            let wakes = [("timer", timer), ("ipi", ipi), ("unknown", unknown)];
+            let wakes = wakes.map(|(name, count)| (name.to_owned(), count)).into();
             let mut found = Found::default();
             let interrupts = parse(BEFORE);
             judge(&interrupts, &wakes, Some("timer"), &mut found);

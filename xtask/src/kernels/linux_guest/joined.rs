@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::kernels::check::Found;
 use crate::kernels::reported::{Halt, ask, halts, list};
-use crate::kernels::witness::Found;
 
 /// Round trips (240 are 150 stays in HLT, too few to tell offsets between clocks apart), then the governors that are tried
 /// after haltpoll: each attaches a recorder inside the guest again, over which an emulator stumbles now and then, so that only
@@ -61,9 +61,7 @@ pub(super) fn judge(out_dir: &Path) -> Result<Found> {
         let verb = ["tune", "--json", "--host", &host];
         let tuned: Value = ask(&verb, &guest)?;
         let join = &tuned["join"];
-        if !agrees(join) {
-            found.disagree(format!("{name}: {join}"));
-        }
+        found.require(agrees(join), format!("{name}: {join}"));
         found.say(format_args!("{name}: {join}"));
         if name == "menu" {
             governor(name, &guest, &mut found)?;
@@ -90,9 +88,7 @@ fn governor(name: &str, guest: &Path, found: &mut Found) -> Result<()> {
         "{name} polls {recorded:.4} recorded, {replayed:.4} replayed, {limited} polls ended by their limit alone"
     );
     found.say(&text);
-    if (recorded - replayed).abs() > APART {
-        found.disagree(text);
-    }
+    found.require((recorded - replayed).abs() <= APART, text);
     Ok(())
 }
 

@@ -10,11 +10,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::super::Boot;
-use super::super::check::Check;
+use super::super::check::{Check, Found};
 use super::super::deb::Kernel;
 use super::super::guest::Left;
 use super::super::reported::{list, read};
-use super::super::witness::Found;
 use super::CEILING_NS;
 
 pub(in crate::kernels) const NAME: &str = "piloted";
@@ -69,18 +68,18 @@ fn judge(dir: &Path, vm: &str) -> Result<Found> {
         let status: Value = read(&path("status"))?;
         let is_empty = |name: &str| status[name].as_array().is_some_and(Vec::is_empty);
         let follows = |vm: &&str| ceiling_of(&status, vm) == Some(u64::from(CEILING_NS));
-        if !is_empty("steps") || !is_empty("theirs") || !VMS.iter().all(follows) {
-            found.disagree(format!("{step} {vm}: after undo: {status:?}"));
-        }
+        found.require(
+            is_empty("steps") && is_empty("theirs") && VMS.iter().all(follows),
+            format!("{step} {vm}: after undo: {status:?}"),
+        );
         // The baseline that a killed pilot left names what it set; there is none where nothing was set.
         let left: Value = read(&path("left")).unwrap_or_default();
         in_force += u64::from(!list(&left, "held").is_empty());
     }
-    if in_force < 2 {
-        found.disagree(format!(
-            "{vm}: only {in_force} kills found a setting in force"
-        ));
-    }
+    found.require(
+        in_force >= 2,
+        format!("{vm}: only {in_force} kills found a setting in force"),
+    );
     let kept: Value = read(&dir.join(format!("kept-{vm}.kept")))?;
     let pilot: Value = read(&dir.join(format!("kept-{vm}.json")))?;
     let of_vm = list(&pilot, "vms").iter().find(|it| it["vm"] == vm);
@@ -100,14 +99,17 @@ fn judge(dir: &Path, vm: &str) -> Result<Found> {
     ));
     let is_kept =
         of_vm["state"] == "kept" && decided("kept") > Some(0) && decided("failed") == Some(0);
-    if !is_kept || ceiling_ns.is_none_or(|ns| ns >= u64::from(CEILING_NS)) || measured > -0.02 {
-        found.disagree(format!("{vm}: {pilot}, {kept:?}"));
-    }
+    let is_lower = ceiling_ns.is_some_and(|ns| ns < u64::from(CEILING_NS));
+    found.require(
+        is_kept && is_lower && measured <= -0.02,
+        format!("{vm}: {pilot}, {kept:?}"),
+    );
     if vm == VMS[1] {
         let foreign: Value = read(&dir.join("foreign.json"))?;
-        if foreign["decisions"]["hands_off"].as_u64() <= Some(0) {
-            found.disagree(format!("foreign: {foreign}"));
-        }
+        found.require(
+            foreign["decisions"]["hands_off"].as_u64() > Some(0),
+            format!("foreign: {foreign}"),
+        );
     }
     Ok(found)
 }

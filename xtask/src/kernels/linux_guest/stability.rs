@@ -15,11 +15,10 @@ use serde_json::Value;
 
 use super::{CEILING_NS, PIPE, TIMER};
 use crate::kernels::Boot;
-use crate::kernels::check::Check;
+use crate::kernels::check::{Check, Found};
 use crate::kernels::deb::Kernel;
 use crate::kernels::guest::Left;
 use crate::kernels::reported::{ask, list};
-use crate::kernels::witness::Found;
 
 pub(in crate::kernels) const NAME: &str = "stability";
 
@@ -190,9 +189,8 @@ fn judge_answers(goal: &str, answers: &[Answer], replays: &[Replayed], found: &m
         all - known().count()
     ));
     let is_counted = goal == COUNTED;
-    if others > 0 || (is_counted && (worse > 0 || usual.is_none())) {
-        found.disagree(format!("{goal}: {answers:?}"));
-    }
+    let is_sound = !is_counted || (worse == 0 && usual.is_some());
+    found.require(others == 0 && is_sound, format!("{goal}: {answers:?}"));
 }
 
 /// Without polling none succeeds; where clearly more successful polls are predicted, more are counted; and what is advised
@@ -210,19 +208,23 @@ fn judge_measured(
         found.say(format_args!(
             "{policy}: {share:.3} successful as predicted, {counted_share:.3} counted"
         ));
-        if *policy == under(0) && share.max(counted_share) > 0.0 {
-            found.disagree("polls succeed without polling");
-        }
+        let is_off = *policy == under(0);
+        found.require(
+            !is_off || share.max(counted_share) <= 0.0,
+            "polls succeed without polling",
+        );
         let is_less = |other: &str| predicted(other) + APART < share;
         let mut less = measured.iter().filter(|(other, _)| is_less(other));
-        if less.any(|(_, it)| it.successful >= counted_share) {
-            found.disagree(format!("{policy} has fewer successful polls: {measured:?}"));
-        }
+        found.require(
+            less.all(|(_, it)| it.successful < counted_share),
+            format!("{policy} has fewer successful polls: {measured:?}"),
+        );
         let is_advised = answers.iter().any(|it| it.advised.as_ref() == Some(policy));
         let changes = is_advised && *policy != under(CEILING_NS);
-        if changes && counted.cost_ns > current_ns {
-            found.disagree(format!("{policy} costs more when measured: {measured:?}"));
-        }
+        found.require(
+            !changes || counted.cost_ns <= current_ns,
+            format!("{policy} costs more when measured: {measured:?}"),
+        );
     }
 }
 

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::kernels::check::Found;
 use crate::kernels::ours;
 use crate::kernels::reported::{Halt, Verified, ask, halts};
-use crate::kernels::witness::Found;
 use crate::tool;
 
 /// Program that printed the text, which is a file of that name, and whether it shows in which context a waker ran. Without
@@ -46,9 +46,10 @@ pub(super) fn judge(dir: &Path, release: &str, found: &mut Found) -> Result<()> 
             .any(|halt| halt.change != "none");
         let checked = if has_calls {
             let verified: Verified = ask(&["verify", "--json"], &capture)?;
-            if verified.differences > 0 || verified.checked == 0 {
-                found.disagree(format!("{name}: verify: {verified:?}"));
-            }
+            found.require(
+                verified.differences == 0 && verified.checked > 0,
+                format!("{name}: verify: {verified:?}"),
+            );
             format!("{} verified", verified.checked)
         } else {
             "no call of grow or shrink to verify".to_owned()
@@ -56,11 +57,10 @@ pub(super) fn judge(dir: &Path, release: &str, found: &mut Found) -> Result<()> 
         let (differences, other_wakes) = differences(&recorded, &imported, tells_context);
         let count: usize = imported.values().map(Vec::len).sum();
         found.say(format_args!("{name} {count}, {checked}"));
-        if other_wakes as f64 > OTHER_WAKES * count as f64 {
-            found.disagree(format!(
-                "{name}: {other_wakes} of {count} halts were woken by something else"
-            ));
-        }
+        found.require(
+            other_wakes as f64 <= OTHER_WAKES * count as f64,
+            format!("{name}: {other_wakes} of {count} halts were woken by something else"),
+        );
         let several = differences.len();
         let first = differences.into_iter().take(5);
         found

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::kernels::check::Found;
 use crate::kernels::reported::{Block, Proof, read, text};
-use crate::kernels::witness::Found;
 
 /// Rounds of each proof; `inside.sh` asks for as many.
 const ROUNDS: usize = 2;
@@ -39,26 +39,22 @@ pub(super) fn judge(dir: &Path) -> Found {
         if !dir.is_dir() {
             break;
         }
-        match load(&dir) {
-            Ok((load, wrong)) => {
-                let wrong = wrong
-                    .into_iter()
-                    .map(|text| format!("load {number}: {text}"));
-                found.disagreements.extend(wrong);
-                loads.push(load);
-            }
-            Err(error) => found.disagree(format!("load {number}: {error:#}")),
+        let what = format!("load {number}");
+        match load(&what, &dir, &mut found) {
+            Ok(load) => loads.push(load),
+            Err(error) => found.disagree(format!("{what}: {error:#}")),
         }
     }
     let measured = loads.iter().filter(|load| !load.counted.is_empty()).count();
     let worse: Vec<&Load> = loads.iter().filter(|load| load.is_worse()).collect();
-    if measured < LEAST_MEASURED || worse.len() * 10 > loads.len() {
-        let worse: Vec<String> = worse.iter().map(|load| load.text()).collect();
-        found.disagree(format!(
-            "more exits, IPIs or switches in {} of {measured} loads for which something was set: {worse:?}",
+    let texts: Vec<String> = worse.iter().map(|load| load.text()).collect();
+    found.require(
+        measured >= LEAST_MEASURED && worse.len() * 10 <= loads.len(),
+        format!(
+            "more exits, IPIs or switches in {} of {measured} loads for which something was set: {texts:?}",
             worse.len(),
-        ));
-    }
+        ),
+    );
     let texts: Vec<String> = loads.iter().map(Load::text).collect();
     found.summary = format!(
         "{} of {} loads: something is set for {measured}, {} of these at least as good: {}",
@@ -130,7 +126,7 @@ impl Load {
     }
 }
 
-fn load(dir: &Path) -> Result<(Load, Vec<String>)> {
+fn load(what: &str, dir: &Path, found: &mut Found) -> Result<Load> {
     let name = text(&dir.join("load"))?;
     let tuned: Value = read(&dir.join("tune.json"))?;
     let place = tuned["place"].as_str().context("tune names no place")?;
@@ -141,13 +137,14 @@ fn load(dir: &Path) -> Result<(Load, Vec<String>)> {
     };
     // Nothing is set where its host should poll instead.
     if load.place != "guest" {
-        return Ok((load, Vec::new()));
+        return Ok(load);
     }
     let proof: Proof = read(&dir.join("proof.json"))?;
     for figure in COUNTED {
         load.counted.push(Counted::of(&proof.blocks, figure)?);
     }
-    Ok((load, proof.wrong("guest", ROUNDS)))
+    proof.judge(what, "guest", ROUNDS, found);
+    Ok(load)
 }
 
 #[cfg(test)]

@@ -1,59 +1,61 @@
 //! Tests of the conditions for a disagreement.
 
-use super::*;
+use serde_json::json;
 
-fn verified(differences: u64, silent: u64) -> Verified {
-    serde_json::from_value(serde_json::json!({
-        "halts": 600, "checked": 599, "differences": differences, "several_settings": 7,
-        "transitions": {
-            "grow": {"checked": 100, "matched": 100}, "shrink": {"checked": 90, "matched": 90},
-            "silent": {"checked": silent, "matched": silent},
-            "none": {"checked": 400, "matched": 400},
-        },
-        "skipped": {"first": 1}, "capture": {"lost": 0, "cut": false}, "settings": [{"changes": 1}, {"changes": 2}],
-        "shown": [{"vm": 0}],
-    }))
-    .unwrap()
+use super::*;
+use crate::kernels::reported::changed;
+
+fn verified(changes: &[(&str, Value)]) -> Verified {
+    let document = json!({
+        "halts": 600, "checked": 599, "differences": 0, "several_settings": 7,
+        "transitions": {"grow": {"matched": 100}, "shrink": {"matched": 90}, "silent": {"matched": 9},
+            "none": {"matched": 400}},
+        "skipped": {"first": 1}, "capture": {"lost": 0}, "settings": [{"changes": 1}, {"changes": 2}],
+        "shown": [{"vm": 0, "settings": 1}],
+    });
+    changed(&document, changes)
 }
 
 #[test]
 fn what_differs_is_missing_or_was_lost_disagrees() {
     let usual = settings()[0];
-    let quick = Depth::Quick;
-    let fine = verified(0, 9);
-    assert_eq!(fine.disagreements(&usual, quick), Vec::<String>::new());
+    let found = verified(&[]).judge(&usual, Depth::Quick);
+    assert_eq!(found.disagreements, [""; 0]);
     assert_eq!(
-        fine.summary(),
+        found.summary,
         "599 checked, 0 differ: 100 grow, 90 shrink, 9 silent, 400 none; 1 not checked, 7 against \
          several settings"
     );
-    assert_eq!(
-        fine.disagreements(&usual, Depth::Thorough),
-        ["only 599 halts were checked"]
-    );
-    assert_eq!(
-        verified(0, 0).disagreements(&usual, quick),
-        ["there was no silent"]
-    );
-    assert_eq!(
-        verified(2, 9).disagreements(&usual, quick),
-        ["2 differences, the first: {\"vm\":0}"]
-    );
-    let differ = |(differences, settings, written)| {
-        let mut of = verified(differences, 9);
-        of.shown[0]["settings"] = serde_json::Value::from(settings);
-        of.forgive(written);
-        of.differences
-    };
+    let thorough = verified(&[]).judge(&usual, Depth::Thorough);
+    assert_eq!(thorough.disagreements, ["only 599 halts were checked"]);
+    for (pointer, value, text) in [
+        ("/transitions/silent/matched", 0, "there was no silent"),
+        (
+            "/differences",
+            2,
+            "2 differences, the first: {\"settings\":1,\"vm\":0}",
+        ),
+        ("/capture/lost", 3, "3 events were lost"),
+    ] {
+        let found = verified(&[(pointer, value.into())]).judge(&usual, Depth::Quick);
+        assert_eq!(found.disagreements, [text]);
+    }
+}
+
+#[test]
+fn a_difference_is_forgiven_where_a_setting_was_not_seen_and_its_halt_met_a_change() {
     let three = "1\n2\n3\n";
-    let all = [
-        (1, 2, "1\n2\n"),
-        (1, 1, three),
-        (2, 2, three),
-        (1, 2, three),
-    ];
-    assert_eq!(all.map(differ), [1, 1, 2, 0]);
-    let mut lossy = verified(0, 9);
-    lossy.capture.lost = 3;
-    assert_eq!(lossy.disagreements(&usual, quick), ["3 events were lost"]);
+    for (differences, settings, written, left) in [
+        (1, 2, "1\n2\n", 1),
+        (1, 1, three, 1),
+        (2, 2, three, 2),
+        (1, 2, three, 0),
+    ] {
+        let mut of = verified(&[
+            ("/differences", differences.into()),
+            ("/shown/0/settings", settings.into()),
+        ]);
+        of.forgive(written);
+        assert_eq!(of.differences, left);
+    }
 }
