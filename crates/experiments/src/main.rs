@@ -67,7 +67,7 @@ impl Args {
             budget: self.budget,
             rounds: self.rounds,
             haltwise: if self.no_haltwise {
-                Err("not wanted (--no-haltwise)".to_owned())
+                Err(anyhow::anyhow!("not wanted (--no-haltwise)"))
             } else {
                 Haltwise::find(self.haltwise.as_deref())
             },

@@ -130,7 +130,6 @@ mod test {
         }
         thread.join().unwrap();
     }
-
     #[test]
     fn a_raised_line_keeps_from_sleeping() {
         let bell = Bell::new().unwrap();

@@ -2,17 +2,10 @@
 
 use super::page::Snapshot;
 
-/// Counts of events of a page so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub fired: u64,
-    /// Writes of the guest that were seen; some may come between two looks.
-    pub seen: u64,
-    /// Those of them that took the place of a deadline which had not fired.
-    pub replaced: u64,
     pub backwards: u64,
-    /// Writes seen whose deadline is "none".
-    pub disarmed: u64,
     pub due_when_seen: u64,
     /// Writes seen whose deadline is further ahead than [`FAR`].
     pub far: u64,
@@ -89,10 +82,7 @@ impl Slot {
     fn take(&mut self, read: Snapshot, now: u64) {
         let deadline = (read.deadline != 0).then_some(read.deadline);
         let counts = &mut self.counts;
-        counts.seen += 1;
-        counts.replaced += u64::from(self.armed.is_some());
         counts.backwards += u64::from(deadline.is_some() && deadline < self.armed);
-        counts.disarmed += u64::from(deadline.is_none());
         counts.due_when_seen += u64::from(deadline.is_some_and(|at| at <= now));
         counts.far += u64::from(deadline.is_some_and(|at| at.saturating_sub(now) > FAR));
         self.sequence = read.sequence;

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use proptest::prelude::*;
 
 use super::agent::{Agent, Client};
-use super::page::{DEADLINE, FIRED, NEVER, NEXT_SYNC, Page, SEQUENCE, Snapshot};
+use super::page::{DEADLINE, FIRED, NEVER, NEXT_SYNC, Page, Snapshot};
 use super::slot::{Look, Slot};
 
 /// A page in which something happens before each load of the agent.
@@ -101,36 +101,6 @@ fn no_interleaving_of_two_writes_and_a_read_gives_a_torn_deadline() {
         seen.iter().all(|count| *count > 0),
         "all were met: {seen:?}"
     );
-}
-
-#[test]
-fn a_reader_in_another_thread_never_sees_a_mixture() {
-    use super::page::GuestPage;
-    use haltwise_lab::memory::{GuestMemory, VCPU_PAGES};
-    let page = GuestPage {
-        memory: GuestMemory::new().unwrap(),
-        address: VCPU_PAGES,
-    };
-    let writer = page.clone();
-    let thread = std::thread::spawn(move || {
-        for number in 1..=100_000_u32 {
-            writer.store32(SEQUENCE, 2 * number - 1).unwrap();
-            writer.store32(DEADLINE, number).unwrap();
-            writer.store32(DEADLINE + 4, number).unwrap();
-            writer.store32(SEQUENCE, 2 * number).unwrap();
-        }
-    });
-    let mut last = 0;
-    while last < 200_000 {
-        let Some(read) = Snapshot::read(&page).unwrap() else {
-            continue;
-        };
-        let number = u64::from(read.sequence / 2);
-        assert_eq!(read.deadline, number | number << 32);
-        assert!(read.sequence >= last, "time does not go back");
-        last = read.sequence;
-    }
-    thread.join().unwrap();
 }
 
 /// An honest guest: writes only when nothing is armed, or what is armed is not due yet.
@@ -244,8 +214,7 @@ fn what_a_guest_does_wrong_has_a_meaning_and_is_counted() {
         assert_eq!(slot.look(read, now, gap), look, "{read:?} at {now}");
     }
     let counts = slot.counts;
-    assert_eq!((counts.fired, counts.seen, counts.replaced), (2, 5, 2));
-    assert_eq!((counts.backwards, counts.disarmed, counts.far), (1, 1, 1));
+    assert_eq!((counts.fired, counts.backwards, counts.far), (2, 1, 1));
     assert_eq!((counts.due_when_seen, counts.held, counts.torn), (1, 1, 1));
 }
 

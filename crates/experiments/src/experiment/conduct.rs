@@ -33,7 +33,7 @@ const CALIBRATED_GAP: Nanos = Nanos(100_000);
 /// Failed polls shorter than this on average were cut: no window is that short.
 const CUT_SHORT_NS: u64 = 1_000;
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Options {
     pub seed: u64,
     /// Most time for an experiment.
@@ -41,7 +41,7 @@ pub struct Options {
     /// Number of rounds, however long the rounds take and whatever is decided.
     pub rounds: Option<u32>,
     /// `haltwise`, or why it shall not or cannot record.
-    pub haltwise: Result<Haltwise, String>,
+    pub haltwise: anyhow::Result<Haltwise>,
 }
 
 /// How long each of so many variants is loaded in each round.
@@ -147,7 +147,7 @@ fn one(
 ) -> anyhow::Result<Found> {
     let start_ns = clock::now_ns();
     let variants = (experiment.variants)();
-    let watch = Watch::start(options.haltwise.as_ref().map_err(String::as_str));
+    let watch = Watch::start(&options.haltwise);
     let measured = measure(experiment, &variants, first, options, progress)?;
     let witness = watch.end(&measured.vcpus);
     let results = Results {

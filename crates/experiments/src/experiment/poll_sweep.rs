@@ -5,6 +5,7 @@
 //! request lies the client's think time, which is what a vCPU is halted for. Several clients for each CPU, with a
 //! host thread each, are the over-committed host that the study warns of.
 
+use anyhow::Context as _;
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::GapSpec;
 
@@ -184,13 +185,13 @@ fn conclude(results: &Results<'_>) -> Conclusion {
 }
 
 fn best_row(results: &Results<'_>, load: &Clients, notes: &mut Vec<String>) -> Vec<String> {
-    let further = results.further.ok_or("nothing is run any more".to_owned());
+    let further = results.further.context("nothing is run any more");
     let tuned =
         further.and_then(|further| tuned::ceilings(&further, &load_of(load, &further.trial)));
     let tuned = match tuned {
         Ok(ceilings) => ceilings,
         Err(reason) => {
-            notes.push(format!("{}: tune says nothing: {reason}", load.name));
+            notes.push(format!("{}: tune says nothing: {reason:#}", load.name));
             Vec::new()
         }
     };

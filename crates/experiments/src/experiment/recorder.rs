@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
+use anyhow::{Context as _, anyhow, bail, ensure};
 use haltwise_core::units::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -21,14 +22,11 @@ const LOOK_AGAIN: Nanos = Nanos(50_000_000);
 pub struct Haltwise(PathBuf);
 
 impl Haltwise {
-    /// The program named, else the one beside this one, else the first in `PATH`. Says why if there is
-    /// none.
-    pub fn find(named: Option<&Path>) -> Result<Self, String> {
+    /// The program named, else the one beside this one, else the first in `PATH`.
+    pub fn find(named: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = named {
-            let there = path.is_file();
-            return there
-                .then(|| Self(path.to_owned()))
-                .ok_or_else(|| format!("`{}` is not there", path.display()));
+            ensure!(path.is_file(), "`{}` is not there", path.display());
+            return Ok(Self(path.to_owned()));
         }
         let beside = std::env::current_exe().ok();
         let beside = beside.map(|own| own.with_file_name("haltwise"));
@@ -36,14 +34,13 @@ impl Haltwise {
         let in_path = std::env::split_paths(&path).map(|folder| folder.join("haltwise"));
         let mut candidates = beside.into_iter().chain(in_path);
         let found = candidates.find(|candidate| candidate.is_file());
-        found.map(Self).ok_or_else(|| {
-            "`haltwise` is neither beside this program nor in PATH (--haltwise)".to_owned()
-        })
+        let found = found.map(Self);
+        found.context("`haltwise` is neither beside this program nor in PATH (--haltwise)")
     }
 
     /// Starts recording every halt and exit of this host's VMs, and waits until it does.
-    pub fn record(&self, mode: &str) -> Result<Recording, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
+    pub fn record(&self, mode: &str) -> anyhow::Result<Recording> {
+        let folder = tempfile::tempdir().context("make a folder")?;
         let mut child = Command::new(&self.0)
             .args(["record", "--json", "--exits", "--mode", mode, "-o"])
             .arg(folder.path().join("capture"))
@@ -51,10 +48,8 @@ impl Haltwise {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("start `{}`: {error}", self.0.display()))?;
-        let Some(stderr) = child.stderr.take() else {
-            return Err("its stderr is gone".to_owned());
-        };
+            .with_context(|| format!("start `{}`", self.0.display()))?;
+        let stderr = child.stderr.take().context("its stderr is gone")?;
         let mut recording = Recording {
             child,
             folder,
@@ -65,7 +60,7 @@ impl Haltwise {
     }
 
     /// JSON output of a haltwise verb. Lost data (exit code 5) is no failure here.
-    pub fn ask(&self, arguments: &[&str], capture: &Path) -> Result<Value, String> {
+    pub fn ask(&self, arguments: &[&str], capture: &Path) -> anyhow::Result<Value> {
         let verb = arguments.first().copied().unwrap_or_default();
         let output = Command::new(&self.0)
             .args(arguments)
@@ -73,13 +68,13 @@ impl Haltwise {
             .arg("--json")
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| format!("start `{}`: {error}", self.0.display()))?;
+            .with_context(|| format!("start `{}`", self.0.display()))?;
         if !matches!(output.status.code(), Some(0 | 5)) {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(format!("`haltwise {verb}`: {said}"));
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("`haltwise {verb}`: {}", said.trim());
         }
-        serde_json::from_slice(&output.stdout)
-            .map_err(|error| format!("`haltwise {verb}` printed no JSON: {error}"))
+        let document = serde_json::from_slice(&output.stdout);
+        document.with_context(|| format!("`haltwise {verb}` printed no JSON"))
     }
 }
 
@@ -97,22 +92,22 @@ impl Recording {
     }
 
     /// It says on stderr that it records, or why it cannot.
-    fn wait_for_start(&mut self) -> Result<(), String> {
+    fn wait_for_start(&mut self) -> anyhow::Result<()> {
         let (said, status) = self.wait("begin", |said| said.contains("Recording"))?;
-        let failed = |_| Err(format!("`haltwise record`: {}", said.trim()));
-        status.map_or(Ok(()), failed)
+        ensure!(status.is_none(), "`haltwise record`: {}", said.trim());
+        Ok(())
     }
 
     /// Ends it, as Ctrl-C does, and waits until the capture is whole.
-    pub fn end(&mut self) -> Result<(), String> {
+    pub fn end(&mut self) -> anyhow::Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         // It may have ended meanwhile: its status says so.
         let _sent = pid.map(|pid| kill_process(pid, Signal::INT));
         let (said, status) = self.wait("end", |_| false)?;
-        let status = status.filter(|status| !matches!(status.code(), Some(0 | 5)));
-        status.map_or(Ok(()), |status| {
+        let failed = status.filter(|status| !matches!(status.code(), Some(0 | 5)));
+        failed.map_or(Ok(()), |status| {
             let why = said.trim();
-            Err(format!("`haltwise record` ended with {status}: {why}"))
+            Err(anyhow!("`haltwise record` ended with {status}: {why}"))
         })
     }
 
@@ -121,21 +116,20 @@ impl Recording {
         &mut self,
         what: &str,
         is_it: impl Fn(&str) -> bool,
-    ) -> Result<(String, Option<ExitStatus>), String> {
+    ) -> anyhow::Result<(String, Option<ExitStatus>)> {
         let until = clock::now_ns().saturating_add(PATIENCE.0);
         let mut said = String::new();
         loop {
             let status = self.child.try_wait();
-            let status = status.map_err(|error| format!("wait for `haltwise record`: {error}"))?;
+            let status = status.context("wait for `haltwise record`")?;
             said.push_str(&self.heard(LOOK_AGAIN));
             if status.is_some() || is_it(&said) {
                 return Ok((said, status));
             }
-            if clock::now_ns() >= until {
-                return Err(format!(
-                    "`haltwise record` did not {what} within {PATIENCE}"
-                ));
-            }
+            ensure!(
+                clock::now_ns() < until,
+                "`haltwise record` did not {what} within {PATIENCE}"
+            );
         }
     }
 

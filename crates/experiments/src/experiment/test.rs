@@ -181,7 +181,11 @@ fn a_witness_agrees_to_the_unit_or_says_where_not() {
         let witness = compare(&[counts()], &report(waits, halts), Ok(exits(told)));
         assert_eq!(witness.agrees(), Some(agrees), "{witness:?}");
     }
-    let silent = compare(&[counts()], &report(8, 11), Err("no exits".to_owned()));
+    let silent = compare(
+        &[counts()],
+        &report(8, 11),
+        Err(anyhow::anyhow!("no exits")),
+    );
     let Witness::Yes { missing, .. } = &silent else {
         panic!("{silent:?}")
     };

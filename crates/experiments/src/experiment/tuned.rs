@@ -1,5 +1,6 @@
 //! Recommendation of `haltwise tune` for a load, from a recording of the load under the ceiling in force.
 
+use anyhow::{Context as _, ensure};
 use haltwise_core::units::Nanos;
 use serde_json::Value;
 
@@ -12,8 +13,8 @@ use haltwise_lab::run::run;
 const RECORDED: Nanos = Nanos(1_000_000_000);
 
 /// The ceiling that tune would leave in force for each goal that has a name.
-pub(super) fn ceilings(further: &Further<'_>, load: &Load) -> Result<Vec<(String, u64)>, String> {
-    let haltwise = further.haltwise.ok_or("haltwise is not there")?;
+pub(super) fn ceilings(further: &Further<'_>, load: &Load) -> anyhow::Result<Vec<(String, u64)>> {
+    let haltwise = further.haltwise.context("haltwise is not there")?;
     let load = Load {
         length: Length::Duration(RECORDED),
         vm_max_halt_poll_ns: None,
@@ -21,10 +22,8 @@ pub(super) fn ceilings(further: &Further<'_>, load: &Load) -> Result<Vec<(String
     };
     let advice = advice(haltwise, further, &load)?;
     let ceilings = ceilings_of(&advice);
-    if ceilings.is_empty() {
-        let reason = advice["reason"].as_str().unwrap_or("it played nothing");
-        return Err(reason.to_owned());
-    }
+    let reason = advice["reason"].as_str().unwrap_or("it played nothing");
+    ensure!(!ceilings.is_empty(), "{reason}");
     Ok(ceilings)
 }
 
@@ -39,9 +38,9 @@ fn ceilings_of(advice: &Value) -> Vec<(String, u64)> {
     goals.iter().filter_map(ceiling).collect()
 }
 
-fn advice(haltwise: &Haltwise, further: &Further<'_>, load: &Load) -> Result<Value, String> {
+fn advice(haltwise: &Haltwise, further: &Further<'_>, load: &Load) -> anyhow::Result<Value> {
     let mut recording = haltwise.record("full")?;
-    run(load, &further.trial.interrupt).map_err(|error| error.to_string())?;
+    run(load, &further.trial.interrupt)?;
     recording.end()?;
     let pid = std::process::id().to_string();
     let arguments = ["tune", "--ceiling-only", "--vm", &pid];

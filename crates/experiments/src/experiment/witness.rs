@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -73,15 +74,13 @@ impl Witness {
 }
 
 #[derive(Debug)]
-pub struct Watch(Result<(Haltwise, Recording), String>);
+pub struct Watch(anyhow::Result<(Haltwise, Recording)>);
 
 impl Watch {
     /// Starts to. That it cannot is a finding, not a failure.
-    pub fn start(haltwise: Result<&Haltwise, &str>) -> Self {
-        Self(haltwise.map_err(ToOwned::to_owned).and_then(|haltwise| {
-            let recording = haltwise.record("counts")?;
-            Ok((haltwise.clone(), recording))
-        }))
+    pub fn start(haltwise: &anyhow::Result<Haltwise>) -> Self {
+        let haltwise = haltwise.as_ref().map_err(|error| anyhow!("{error:#}"));
+        Self(haltwise.and_then(|haltwise| Ok((haltwise.clone(), haltwise.record("counts")?))))
     }
 
     pub fn end(self, vcpus: &[VcpuOutcome]) -> Witness {
@@ -90,13 +89,12 @@ impl Watch {
             let pid = std::process::id().to_string();
             let capture = recording.capture();
             let report = haltwise.ask(&["report", "--vm", &pid], &capture)?;
-            let exits = haltwise.ask(
-                &["report", "--exits", "--rows", "all", "--vm", &pid],
-                &capture,
-            );
-            Ok(compare(vcpus, &report, exits))
+            let exits = ["report", "--exits", "--rows", "all", "--vm", &pid];
+            Ok(compare(vcpus, &report, haltwise.ask(&exits, &capture)))
         });
-        compared.unwrap_or_else(|reason| Witness::No { reason })
+        compared.unwrap_or_else(|error| Witness::No {
+            reason: format!("{error:#}"),
+        })
     }
 }
 
@@ -135,12 +133,12 @@ fn recorded(report: &Value, id: Option<u32>, pointer: &str) -> u64 {
         .sum()
 }
 
-pub fn compare(vcpus: &[VcpuOutcome], report: &Value, exits: Result<Value, String>) -> Witness {
+pub fn compare(vcpus: &[VcpuOutcome], report: &Value, exits: anyhow::Result<Value>) -> Witness {
     let mut missing = Vec::new();
     let mut checks = halt_checks(vcpus, report, &mut missing);
     match exits {
         Ok(exits) => exit_checks(vcpus, &exits, &mut checks, &mut missing),
-        Err(reason) => missing.push(format!("exits: {reason}")),
+        Err(error) => missing.push(format!("exits: {error:#}")),
     }
     Witness::Yes {
         checks,
@@ -215,14 +213,10 @@ fn exit_checks(
     }
     let rows = exits["userspace"].as_array().cloned().unwrap_or_default();
     for (kind, count) in &counted {
-        let told = rows.iter().filter(|row| row["name"] == **kind);
-        let told = told.filter_map(|row| row["count"].as_u64()).sum();
-        checks.push(Check::new(
-            format!("exits to the VMM, {kind}"),
-            *count,
-            *count,
-            told,
-        ));
+        let recorded = rows.iter().filter(|row| row["name"] == **kind);
+        let recorded = recorded.filter_map(|row| row["count"].as_u64()).sum();
+        let what = format!("exits to the VMM, {kind}");
+        checks.push(Check::new(what, *count, *count, recorded));
     }
     if let Some(other) = exits["total"]["other"].as_u64().filter(|other| *other > 0) {
         missing.push(format!(

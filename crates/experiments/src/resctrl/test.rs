@@ -45,16 +45,6 @@ proptest! {
             prop_assert!((min_bandwidth..=100).contains(&percent) && percent >= 50);
         }
     }
-
-    #[test]
-    fn schemata_come_back_as_they_were(
-        domains in prop::collection::btree_map(0_u32..9, 1_u64..0xffff, 1..4),
-    ) {
-        let domains: BTreeMap<_, _> = domains.iter().map(|(id, mask)| (*id, format!("{mask:x}"))).collect();
-        let schemata = Schemata([("L3".to_owned(), domains)].into());
-        prop_assert_eq!(schemata.to_string().parse::<Schemata>(), Ok(schemata));
-    }
-
 }
 
 proptest! {
@@ -186,6 +176,8 @@ fn what_cannot_be_split_is_not() {
             "{cache:?}"
         );
     }
+    let whole = "L3:0=fff;1=ff0\nMB:0=100;1=50\n";
+    assert_eq!(whole.parse::<Schemata>().unwrap().to_string(), whole);
     for wrong in ["L3", "L3:0", "L3:x=1", "L3:0=1;1"] {
         assert!(wrong.parse::<Schemata>().is_err(), "{wrong}");
     }

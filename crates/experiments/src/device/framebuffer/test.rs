@@ -1,8 +1,4 @@
-//! Laws of the window: its edges, and that both ways to keep a screen come to the same.
-
-use std::convert::Infallible;
-
-use proptest::prelude::*;
+//! The edges of the window.
 
 use super::*;
 
@@ -38,39 +34,5 @@ fn the_edges_of_the_window() {
             vec![if inside { 7 } else { 0 }; length],
             "{address:#x}"
         );
-    }
-}
-
-proptest! {
-    #[test]
-    fn drawing_write_by_write_and_page_by_page_leaves_the_same(
-        writes in prop::collection::vec((0_usize..WINDOW_BYTES - 8, prop::collection::vec(any::<u8>(), 1..9)), 0..40),
-        scans in prop::collection::vec(any::<bool>(), 40),
-    ) {
-        let (mut direct, mut scanned) = (Screen::default(), Screen::default());
-        let mut memory = vec![0; WINDOW_BYTES];
-        let mut log = vec![0_u64];
-        let copy = |memory: &[u8], scanned: &mut Screen, log: &mut Vec<u64>| {
-            let bits = u64::from(log[0].count_ones());
-            let copied = scanned.refresh(log, |address, page| {
-                let start = (address - WINDOW.start) as usize;
-                page.copy_from_slice(&memory[start..start + page.len()]);
-                Ok::<(), Infallible>(())
-            });
-            log[0] = 0;
-            assert_eq!(copied, Ok(bits));
-        };
-        for ((at, bytes), scan) in writes.iter().zip(scans) {
-            direct.write(u64::from(WINDOW.start) + *at as u64, bytes);
-            memory[*at..*at + bytes.len()].copy_from_slice(bytes);
-            for page in *at / PAGE_BYTES..=(*at + bytes.len() - 1) / PAGE_BYTES {
-                log[0] |= 1 << page;
-            }
-            if scan {
-                copy(&memory, &mut scanned, &mut log);
-            }
-        }
-        copy(&memory, &mut scanned, &mut log);
-        prop_assert_eq!(direct, scanned);
     }
 }
