@@ -5,8 +5,6 @@ pub mod disk;
 pub mod net;
 pub mod paint;
 pub mod pic_driver;
-#[cfg(test)]
-pub(crate) mod script;
 
 #[cfg(test)]
 mod test {

@@ -80,7 +80,6 @@ impl Bell {
 #[derive(Debug)]
 pub enum Line {
     Irqfd(Event),
-    /// A line of a bell, by its vector.
     Bell(Arc<Bell>, u8),
 }
 

@@ -51,6 +51,9 @@ const MOST_ROUNDS: u64 = 200;
 const FEWEST_ROUNDS: u64 = 5;
 /// Share of successful polls below which a run was not polled.
 const POLLED: f64 = 0.75;
+/// Ceilings under which KVM never polls, and polls through every gap.
+const NEVER: HaltPollNs = HaltPollNs(0);
+const ALWAYS: HaltPollNs = HaltPollNs(u32::MAX / 2);
 /// Gap at which a polled round trip is measured.
 const ROUND_TRIP_GAP: Nanos = Nanos(50_000);
 
@@ -112,22 +115,16 @@ pub fn calibrate(
     'all: while repetitions < plan.repetitions && fits(repetitions.into()) {
         progress(repetitions, plan.repetitions);
         for (gap, samples) in plan.gaps.iter().zip(&mut classes) {
-            let measure = |polling| measure(plan, *gap, Stamps::Woke, polling, interrupt);
-            let Some(blocked) = measure(Polling::Never)? else {
+            let measure = |ceiling| measure(plan, *gap, Stamps::Woke, ceiling, interrupt);
+            let Some(blocked) = measure(NEVER)? else {
                 break 'all;
             };
-            let Some(polled) = measure(Polling::Always)? else {
+            let Some(polled) = measure(ALWAYS)? else {
                 break 'all;
             };
             add(samples, &blocked, &polled);
         }
-        let unstamped = measure(
-            plan,
-            ROUND_TRIP_GAP,
-            Stamps::None,
-            Polling::Always,
-            interrupt,
-        )?;
+        let unstamped = measure(plan, ROUND_TRIP_GAP, Stamps::None, ALWAYS, interrupt)?;
         let Some(unstamped) = unstamped else { break };
         if unstamped.was_polled() {
             round_trips.extend(unstamped.median(Round::round_trip_ns));
@@ -209,12 +206,6 @@ fn switch_cpu(blocked: &VcpuOutcome, polled: &VcpuOutcome) -> Option<f64> {
     (waits0 - waits1 >= 0.5).then(|| (busy0 - busy1) / (waits0 - waits1))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Polling {
-    Never,
-    Always,
-}
-
 /// One run, without its warm-up.
 struct Measured {
     vcpu: VcpuOutcome,
@@ -263,17 +254,14 @@ fn measure(
     plan: &Plan,
     gap: Nanos,
     stamps: Stamps,
-    polling: Polling,
+    ceiling: HaltPollNs,
     interrupt: &impl AsFd,
 ) -> anyhow::Result<Option<Measured>> {
     let rounds = (RUN_NS / gap.0.max(1)).clamp(FEWEST_ROUNDS, MOST_ROUNDS) + WARM_UP as u64;
     let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
     let mut load = plan.load(Guest::Pingpong(stamps), rounds);
     load.rhythm.spec = GapSpec::Fixed(gap);
-    load.vm_max_halt_poll_ns = Some(match polling {
-        Polling::Never => HaltPollNs(0),
-        Polling::Always => HaltPollNs(u32::MAX / 2),
-    });
+    load.vm_max_halt_poll_ns = Some(ceiling);
     load.host_wait = if plan.vcpu_cpu == plan.host_cpu {
         HostWait::Block
     } else {

@@ -18,9 +18,7 @@ pub const ANSWER_PORT: u16 = 0x600;
 pub enum UserspaceExit {
     PioOut(u16),
     PioIn(u16),
-    /// A read from an address without memory.
     MmioRead(u64),
-    /// A write to an address without memory.
     MmioWrite(u64),
     /// HLT, where KVM has no irqchip.
     Hlt,

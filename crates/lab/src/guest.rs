@@ -53,7 +53,6 @@ pub mod msr {
     pub const TSC_DEADLINE: u32 = 0x6e0;
 }
 
-/// A guest's code, and where interrupts enter it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Bytes from [`CODE`] on.

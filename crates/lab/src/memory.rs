@@ -19,7 +19,6 @@ pub const MEMORY_BYTES: usize = 1 << 20;
 /// Where code is loaded; also the `ip` of its first byte, as `cs` is 0.
 pub const CODE: u16 = 0x2000;
 pub const CODE_BYTES: usize = 0x1000;
-/// Where the table of timer deltas lies.
 pub const TABLE: u32 = 0x1_0000;
 /// Entries of the table; its size is exactly what a 16-bit index wraps at.
 pub const TABLE_ENTRIES: usize = 8192;

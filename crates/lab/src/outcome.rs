@@ -171,19 +171,15 @@ impl Quantiles {
     pub fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let at = |p| percentile_of_sorted(&times, p);
+        let sum: u128 = times.iter().map(|&ns| u128::from(ns)).sum();
+        let mean = sum.checked_div(times.len() as u128).unwrap_or(0);
         Some(Self {
             count: times.len() as u64,
-            mean: mean(&times),
+            mean: u64::try_from(mean).unwrap_or(u64::MAX),
             p50: at(0.5)?,
             p95: at(0.95)?,
             p99: at(0.99)?,
             max: at(1.0)?,
         })
     }
-}
-
-fn mean(times: &[u64]) -> u64 {
-    let sum: u128 = times.iter().map(|&ns| u128::from(ns)).sum();
-    let mean = sum.checked_div(times.len() as u128).unwrap_or(0);
-    u64::try_from(mean).unwrap_or(u64::MAX)
 }

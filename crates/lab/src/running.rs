@@ -261,22 +261,18 @@ impl<'a> Running<'a> {
             self.drivers_done.take()?;
         }
         if self.load.guest.may_never_halt() {
-            self.take_rounds_away().map_err(io::Error::other)?;
+            // It lets no interrupt in: a guest without rounds left ends.
+            for RunningVm { vm, vcpus, .. } in &self.vms {
+                for vcpu in vcpus {
+                    let set = vm.memory.set_word(vcpu.thread.id.0, param::ROUNDS, 0);
+                    set.map_err(io::Error::other)?;
+                }
+            }
         }
         for lines in self.vms.iter().flat_map(|vm| &vm.vm.lines) {
             lines.stop.signal()?;
         }
         self.ends.wait(|| vcpus().map(|vcpu| &vcpu.thread))
-    }
-
-    /// Tells guests that let no interrupt in that their rounds are done.
-    fn take_rounds_away(&self) -> anyhow::Result<()> {
-        for RunningVm { vm, vcpus, .. } in &self.vms {
-            for vcpu in vcpus {
-                vm.memory.set_word(vcpu.thread.id.0, param::ROUNDS, 0)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -36,7 +36,6 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// All single values.
     pub fn scalars(&self) -> BTreeMap<String, u64> {
         let scalars = self.counts.iter().chain(&self.states);
         scalars

@@ -355,7 +355,6 @@ pub struct VcpuEnd {
     pub halts: Vec<UserHalt>,
     /// Rounds that the host played with it, where the host wakes the guest.
     pub(crate) rounds: Option<Vec<Round>>,
-    /// Growth of the vCPU's statistics.
     pub stats: Stats,
 }
 

@@ -49,7 +49,6 @@ type Memory = Arc<GuestMemoryMmap<()>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// Whether it takes the bytes, or gives them.
     pub is_write: bool,
     pub at: u64,
     /// All that is written, or room for all that is read.

@@ -16,7 +16,6 @@ use super::pic::{LINES, PicPair};
 use haltwise_lab::routing;
 use haltwise_lab::vm::Vm;
 
-/// Port of line 0.
 pub const LINE_PORT: u16 = 0x700;
 /// Raises and lowers a line: an edge.
 pub const PULSE: u8 = 2;

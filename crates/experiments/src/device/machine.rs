@@ -17,7 +17,6 @@ use super::Devices;
 use super::virtio::register;
 use haltwise_lab::clock;
 use haltwise_lab::event::Event;
-use haltwise_lab::exit::ExitCounts;
 use haltwise_lab::guest::Program;
 use haltwise_lab::memory::{MMIO, counter, param};
 use haltwise_lab::outcome::VcpuOutcome;
@@ -125,13 +124,11 @@ impl Running {
         let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
         let end = self.thread.join();
         let end = end.with_context(|| format!("VM `{}`", self.vm.config.name))?;
-        let outcome = tally::vcpu(&self.vm.memory, &end)?;
         Ok(Ended {
             rounds: self.vm.memory.word(0, counter::ROUNDS)?,
             interrupts: self.vm.memory.word(0, counter::INTERRUPTS)?,
+            counts: tally::vcpu(&self.vm.memory, &end)?,
             vm: self.vm,
-            counts: outcome,
-            exits: end.exits,
             elapsed_ns,
         })
     }
@@ -142,17 +139,14 @@ pub struct Ended {
     pub vm: Vm,
     pub rounds: u32,
     pub interrupts: u32,
-    /// All that is known of its vCPU.
     pub counts: VcpuOutcome,
-    /// Exits to the VMM, other than the last.
-    pub exits: ExitCounts,
     pub elapsed_ns: u64,
 }
 
 impl Ended {
     /// Exits to the VMM, other than the last.
     pub fn exits_to_vmm(&self) -> u64 {
-        self.exits.values().sum()
+        self.counts.exits.values().sum()
     }
 
     /// Times that the vCPU's thread waited; no number where the system does not tell.
@@ -161,7 +155,6 @@ impl Ended {
         switches.map_or(f64::NAN, |switches| switches as f64)
     }
 
-    /// CPU of the vCPU's thread, in microseconds.
     pub fn cpu_us(&self) -> f64 {
         self.counts.cpu_ns as f64 / 1e3
     }

@@ -210,7 +210,6 @@ pub struct PicPair {
     pub refused: u64,
 }
 
-/// The index of the controller that a port of the pair is of.
 fn chip_of(port: u16) -> usize {
     usize::from(matches!(port, 0xa0 | 0xa1 | 0x4d1))
 }
@@ -265,7 +264,6 @@ impl PicPair {
         self.cascade();
     }
 
-    /// Whether the CPU is to be interrupted.
     pub fn interrupts(&self) -> bool {
         self.chips[0].interrupting(true).is_some()
     }

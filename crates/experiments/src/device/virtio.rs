@@ -168,7 +168,6 @@ impl Transport {
         notified
     }
 
-    /// The queue that a write tells of.
     fn notified(&self, offset: u32, value: u32) -> Option<usize> {
         let index = usize::try_from(value).ok()?;
         (offset == register::QUEUE_NOTIFY && index < self.queues.len()).then_some(index)
@@ -187,7 +186,6 @@ impl Transport {
         })
     }
 
-    /// The queue that is selected, if there is such a one.
     fn selected(&self) -> Option<&Queue> {
         self.queues.get(usize::try_from(self.queue_selected).ok()?)
     }

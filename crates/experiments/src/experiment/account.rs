@@ -30,7 +30,6 @@ pub(super) fn load(trial: &Trial<'_>, name: &str, vcpus: u32, how: HostWait) -> 
     load
 }
 
-/// Runs a load, and gives the figures of its account.
 pub(super) fn measure(
     trial: &Trial<'_>,
     load: &Load,

@@ -36,7 +36,6 @@ const CUT_SHORT_NS: u64 = 1_000;
 #[derive(Debug)]
 pub struct Options {
     pub seed: u64,
-    /// Most time for an experiment.
     pub budget: Nanos,
     /// Number of rounds, however long the rounds take and whatever is decided.
     pub rounds: Option<u32>,
@@ -81,7 +80,11 @@ pub fn conduct(
             Ok(one) => found.push(one),
             // Others may do all the same, if there is KVM at all.
             Err(error) if experiments.len() > 1 && no_kvm(&error).is_none() => {
-                found.push(failed(experiment, &error));
+                found.push(Found {
+                    failed: Some(format!("{error:#}")),
+                    limits: Vec::new(),
+                    ..Found::nothing_of(experiment)
+                });
             }
             Err(error) => return Err(error),
         }
@@ -121,15 +124,6 @@ fn wake_latency(
     let written = calibrate(&plan, interrupt, |_, _| {}).context("measure a wake-up")?;
     let latency = written.classes.first().and_then(|gap| gap.wake_latency_ns);
     Ok(latency.map(|latency| Nanos(latency.median.max(0.0) as u64)))
-}
-
-/// Result of an experiment that could not be done.
-fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
-    Found {
-        failed: Some(format!("{error:#}")),
-        limits: Vec::new(),
-        ..Found::nothing_of(experiment)
-    }
 }
 
 struct Measured {

@@ -182,7 +182,6 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     })
 }
 
-/// Counts of guest, KVM and agent for one run.
 struct Ran {
     outcome: Outcome,
     guest: lateness::Timers,

@@ -22,7 +22,6 @@ pub struct Report {
     /// The seed that everything was drawn from.
     pub seed: u64,
     pub elapsed_ns: u64,
-    /// The experiments in the order of the registry.
     pub experiments: Vec<Found>,
 }
 

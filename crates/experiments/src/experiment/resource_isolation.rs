@@ -81,7 +81,7 @@ struct Ran {
 
 #[derive(Clone, Copy)]
 struct Used {
-    placed: u64,
+    placed: usize,
     left: usize,
     /// Bytes of cache, where the kernel tells.
     occupied: Option<u64>,
@@ -156,11 +156,6 @@ fn stream(stop: &Flag) -> u64 {
     read
 }
 
-struct Placed {
-    classes: Classes,
-    threads: u64,
-}
-
 /// Names of the threads that are placed begin so: those that the lab gives to vCPUs, and our own.
 const THREADS: [&str; 2] = ["vm0-vcpu", "neighbour"];
 
@@ -169,7 +164,7 @@ fn names() -> [String; 2] {
     ["vm", "neighbour"].map(|name| format!("haltwise-lab-{}-{name}", std::process::id()))
 }
 
-fn make(root: Root) -> anyhow::Result<Placed> {
+fn make(root: Root) -> anyhow::Result<Classes> {
     let split = root.discover()?.split();
     let path = root.path().display();
     let split = split.with_context(|| {
@@ -179,19 +174,16 @@ fn make(root: Root) -> anyhow::Result<Placed> {
     for (name, schemata) in names().iter().zip(&split) {
         classes.make(name, schemata)?;
     }
-    Ok(Placed {
-        classes,
-        threads: 0,
-    })
+    Ok(classes)
 }
 
 /// Puts threads into their classes, once they run.
-fn place(mut placed: Placed, stop: &Flag) -> anyhow::Result<Placed> {
+fn place(mut classes: Classes, stop: &Flag) -> anyhow::Result<Classes> {
     for (class, name) in names().iter().zip(THREADS) {
         while !stop.is_raised() {
             let threads = threads_named(name).context("list our threads")?;
             for tid in &threads {
-                placed.threads += u64::from(placed.classes.place(class, *tid)?);
+                classes.place(class, *tid)?;
             }
             if !threads.is_empty() {
                 break;
@@ -199,7 +191,7 @@ fn place(mut placed: Placed, stop: &Flag) -> anyhow::Result<Placed> {
             clock::wait_readable(stop, Some(Nanos(1_000_000))).context("wait for threads")?;
         }
     }
-    Ok(placed)
+    Ok(classes)
 }
 
 /// Threads of this process whose names begin so.
@@ -259,14 +251,15 @@ fn with_classes(load: &Load) -> anyhow::Result<(Outcome, Option<Used>)> {
     let made = make(root.clone())?;
     let placing = HostThread::start("placing", None, move |stop: &Flag| place(made, stop))?;
     let ran = run_whole(load);
-    let mut placed = placing.end()?;
+    let mut classes = placing.end()?;
+    let placed = classes.placed();
     let [name, _] = names();
     let used = root.monitor(&name);
-    placed.classes.restore()?;
+    classes.restore()?;
     let left = root.classes()?;
     let left = left.iter().filter(|class| names().contains(class));
     let used = Used {
-        placed: placed.threads,
+        placed,
         left: left.count(),
         occupied: used.get("llc_occupancy").copied(),
         is_fake: !root.is_kernels(),

@@ -39,6 +39,11 @@ impl Classes {
         Ok(placed)
     }
 
+    /// Threads that were placed and not put back.
+    pub fn placed(&self) -> usize {
+        self.origins.len()
+    }
+
     /// Puts every thread back and removes the classes: all of it, even if a step fails. The first failure
     /// is returned, and what is not done yet is tried again when this is dropped.
     pub fn restore(&mut self) -> anyhow::Result<()> {

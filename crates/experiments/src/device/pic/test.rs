@@ -1,12 +1,14 @@
 //! The pair against a table of cases, and against KVM's own pair under any script.
 
+mod script;
+
 use proptest::prelude::*;
 
+use self::script::Step;
 use super::*;
 use crate::device::Devices as _;
 use crate::device::board::{KernelBoard, LINE_PORT, PULSE, UserBoard};
 use crate::device::machine::Machine;
-use crate::guest::script::{self, Step};
 use haltwise_lab::event::Event;
 use std::os::fd::AsFd;
 

@@ -15,7 +15,6 @@ pub(super) struct Echoed {
     pub(super) lost: u64,
 }
 
-/// Starts an echo on a CPU.
 pub(super) fn start(link: Link, cpu: u32) -> anyhow::Result<HostThread<Echoed>> {
     HostThread::start("net-peer", Some(cpu), move |stop: &Flag| {
         Ok(echo(&link, stop)?)

@@ -34,7 +34,6 @@ pub(super) struct Served {
     pub(super) lines: Arc<Lines>,
 }
 
-/// Starts a worker on a CPU.
 pub(super) fn start(served: Served, how: How, cpu: u32) -> anyhow::Result<HostThread<ThreadUse>> {
     HostThread::start("net-worker", Some(cpu), move |stop: &Flag| {
         clock::sleep_exactly()?;

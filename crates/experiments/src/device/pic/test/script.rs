@@ -12,9 +12,9 @@ use haltwise_lab::guest::{Assembly, Program};
 use haltwise_lab::memory::{GuestMemory, STACK_TOP, TABLE, vcpu_page};
 
 /// Where it writes what it sees.
-pub(crate) const LOG: u16 = 0x200;
+pub(super) const LOG: u16 = 0x200;
 /// Vectors that it knows: those of a pair of 8259s.
-pub(crate) const VECTORS: std::ops::Range<u8> = 0x60..0x70;
+pub(super) const VECTORS: std::ops::Range<u8> = 0x60..0x70;
 
 /// The port that PCs keep for delays: an exit, at which an interrupt comes in.
 const DELAY_PORT: u8 = 0x80;
@@ -22,7 +22,7 @@ const DELAY_PORT: u8 = 0x80;
 const LOOKS: u32 = 24;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(super) enum Step {
     Out(u16, u8),
     In(u16),
     Window,
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-pub(crate) fn program() -> Result<Program, IcedError> {
+pub(super) fn program() -> Result<Program, IcedError> {
     let mut a = Assembly::new()?;
     let done = a.done;
     let (mut read, mut window, mut next) = (a.create_label(), a.create_label(), a.create_label());
@@ -85,14 +85,14 @@ pub(crate) fn program() -> Result<Program, IcedError> {
 }
 
 /// Writes a script into the table of a VM that does not run.
-pub(crate) fn load(memory: &GuestMemory, steps: &[Step]) -> anyhow::Result<()> {
+pub(super) fn load(memory: &GuestMemory, steps: &[Step]) -> anyhow::Result<()> {
     let steps = steps.iter().flat_map(|step| step.bytes());
     let bytes: Vec<u8> = steps.chain([3, 0, 0, 0]).collect();
     memory.write(TABLE, &bytes)
 }
 
 /// Log of vCPU 0: the whole log area, zeroes after the end.
-pub(crate) fn log(memory: &GuestMemory) -> anyhow::Result<Vec<u8>> {
+pub(super) fn log(memory: &GuestMemory) -> anyhow::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::from(STACK_TOP - LOG)];
     memory.read(vcpu_page(0) + u32::from(LOG), &mut bytes)?;
     Ok(bytes)
