@@ -1,11 +1,10 @@
 //! `cargo xtask check`: the one gate, cheap to dear. What it accepts may be committed.
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{fuzz, page, repo, say, test_run, tidy, tool};
+use crate::{fuzz, page, say, test_run, tidy, tool};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Args {
@@ -22,7 +21,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
     step("format", || cargo("fmt --all --check"))?;
     step("tidy", tidy::run)?;
     step("the page's script and style", page::lint)?;
-    step("BPF programs", bpf)?;
     let clippy = "clippy --workspace --all-targets -- -D warnings";
     step("clippy", || cargo(clippy))?;
     step("documentation", documentation)?;
@@ -50,24 +48,6 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 
 fn cargo(arguments: &str) -> Result<()> {
     tool::run(&mut tool::cargo(arguments))
-}
-
-/// Warnings that clang can find in BPF programs without knowing a kernel: their headers' syntax.
-/// The programs themselves are compiled, with all warnings, by the build of crates/host.
-fn bpf() -> Result<()> {
-    let root = repo::root();
-    let Some(clang) = tool::find("clang") else {
-        say::skipped("BPF programs: clang is not installed");
-        return Ok(());
-    };
-    let headers = repo::files(&root)?.into_iter();
-    for path in headers.filter(|path| path.ends_with("/intf.h")) {
-        // The border between kernel side and Rust stands on fixed-width types alone.
-        let flags = "-fsyntax-only -Wall -Wextra -Werror -xc -include linux/types.h";
-        let mut command = Command::new(&clang);
-        tool::run(command.args(flags.split(' ')).arg(root.join(path)))?;
-    }
-    Ok(())
 }
 
 fn documentation() -> Result<()> {

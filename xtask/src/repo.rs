@@ -50,13 +50,6 @@ mod test {
     use super::*;
 
     #[test]
-    fn lists_itself() {
-        let files = files(&root()).expect("the checkout can be listed");
-        assert!(files.iter().any(|name| name == "xtask/src/repo.rs"));
-        assert!(!files.iter().any(|name| name.starts_with("target/")));
-    }
-
-    #[test]
     fn an_archive_without_git_is_walked() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
