@@ -7,8 +7,8 @@
 //! stock Linux guest under a stock QEMU (`xtask/src/kernels/linux_guest/explained.rs`), beside a second one that is
 //! paused and whose cpuidle driver is haltpoll; and `inside`, what that second one recorded of itself under twelve sets
 //! of parameters (`inside.rs` there; docs/guest.md shows it). On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, `poller
-//! --guest-poll fixed:always`, and a stock QEMU 7.2 whose guest kicks a virtio device without ioeventfd and with it
-//! (`tests/live/devices.rs`). Never made anew by these tests.
+//! --guest-poll fixed:always`, and a stock QEMU 7.2 whose guest, in place of its firmware, kicks a virtio device without
+//! ioeventfd and with it. Never made anew by these tests.
 
 use std::collections::BTreeSet;
 

@@ -174,11 +174,11 @@ impl Bench {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        assert_eq!(json(&output)["ended_by"], "command ended");
         let lab = std::fs::read_to_string(self.path("lab.json")).unwrap();
         Recorded {
             capture: self.capture("capture"),
             lab: serde_json::from_str(&lab).unwrap(),
-            summary: json(&output),
         }
     }
 }

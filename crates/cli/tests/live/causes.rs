@@ -1,50 +1,7 @@
-//! Sources and times of wake-ups, compared with the actions of the lab.
-
-use std::collections::BTreeMap;
-
-use haltwise_core::event::{CeilingSource, WakeSource};
+//! Times of wake-ups, compared with the actions of the lab. What woke each guest, and its ceiling, are compared in stock
+//! kernels (`xtask/src/kernels/scenario.rs`).
 
 use crate::bench::Bench;
-use crate::counted::Recorded;
-
-fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
-    let mut sources = BTreeMap::new();
-    for counted in recorded.counted() {
-        for halt in recorded.halts_of(counted.tid) {
-            *sources.entry(halt.wake).or_default() += 1;
-        }
-    }
-    sources
-}
-
-#[test]
-#[ignore = "long: make test-long"]
-fn each_guest_is_woken_by_what_wakes_it() {
-    for (guest, expected) in [
-        ("pingpong --cap 0", WakeSource::Device),
-        ("pingpong --cap 400us", WakeSource::Device),
-        ("tick --cap 0", WakeSource::Timer),
-        ("tick --cap 400us --gap fixed:100us", WakeSource::Timer),
-        ("tick-pit", WakeSource::Timer),
-        ("tick-pit --ioapic --cap 0", WakeSource::Timer),
-        (
-            "tick-pit --ioapic --cap 2ms --gap fixed:300us",
-            WakeSource::Timer,
-        ),
-        ("pingpong --ioapic --cap 0", WakeSource::Device),
-        ("pingpong --ioapic --cap 400us", WakeSource::Device),
-        ("ipi --cap 0", WakeSource::Ipi),
-        ("ipi --cap 400us", WakeSource::Ipi),
-    ] {
-        let Some(bench) = Bench::set_up() else { return };
-        let recorded = bench.record("", &format!("{guest} --rounds 500"));
-        let sources = sources(&recorded);
-        let all: usize = sources.values().sum();
-        let right = sources.get(&expected).copied().unwrap_or(0);
-        // The start and the stop of a guest are wake-ups of another kind: a few of 500.
-        assert!(all >= 250 && right + 8 >= all, "{guest}: {sources:?}");
-    }
-}
 
 fn rounds(csv: &str) -> Vec<(u64, u64)> {
     let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
@@ -101,25 +58,4 @@ fn each_wake_event_lies_between_the_labs_signal_and_its_answer() {
         matched >= 1_900,
         "{matched} of 2000 rounds have their wake-up in the recording"
     );
-}
-
-#[test]
-fn a_cap_is_the_ceiling_and_is_named_as_its_source() {
-    for (cap, expected) in [
-        ("--cap 123us", Some((123_000, CeilingSource::Cap))),
-        ("", None),
-    ] {
-        let Some(bench) = Bench::set_up() else { return };
-        let recorded = bench.record("", &format!("pingpong --rounds 300 {cap}"));
-        let halts = recorded.halts_of(recorded.counted()[0].tid);
-        assert!(!halts.is_empty());
-        for halt in halts {
-            match expected {
-                Some((ns, source)) => {
-                    assert_eq!((halt.ceiling_ns, halt.ceiling_source), (Some(ns), source));
-                }
-                None => assert_eq!(halt.ceiling_source, CeilingSource::Param),
-            }
-        }
-    }
 }

@@ -7,7 +7,6 @@ use serde_json::Value;
 pub(crate) struct Recorded {
     pub(crate) capture: Capture,
     pub(crate) lab: Value,
-    pub(crate) summary: Value,
 }
 
 /// One vCPU as the lab and KVM's stats fd counted it.
@@ -24,7 +23,6 @@ pub(crate) struct Counted {
     pub(crate) success_ns: u64,
     pub(crate) fail_ns: u64,
     pub(crate) wait_ns: u64,
-    pub(crate) voluntary: u64,
     pub(crate) involuntary: u64,
 }
 
@@ -48,7 +46,6 @@ pub(crate) fn counted(lab: &Value) -> Vec<Counted> {
                 success_ns: stat("halt_poll_success_ns"),
                 fail_ns: stat("halt_poll_fail_ns"),
                 wait_ns: stat("halt_wait_ns"),
-                voluntary: number("voluntary_switches"),
                 involuntary: number("involuntary_switches"),
             });
         }

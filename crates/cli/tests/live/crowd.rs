@@ -1,5 +1,6 @@
 //! VMs that come and go, VMs that are not wanted, a recorder that falls behind or may not record.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use haltwise_capture::capture::Capture;
@@ -65,8 +66,8 @@ fn a_process_of_many_vms_that_comes_while_recording_is_recorded_whole() {
 fn only_the_vms_asked_for_are_recorded() {
     let Some(bench) = Bench::set_up() else { return };
     let labs = ["wanted", "other"].map(|name| bench.keep_halting("fixed:500us", name));
-    for rung in ["bpf", "tracepoints"] {
-        let line = format!("record --source {rung} --vm wanted --duration 1s -o {rung}");
+    for (rung, more) in [("bpf", "--exits=pio"), ("tracepoints", "")] {
+        let line = format!("record --source {rung} {more} --vm wanted --duration 1s -o {rung}");
         let output = bench.ran(&line);
         assert!(output.status.success(), "{rung}: {}", told(&output));
         let capture = bench.capture(rung);
@@ -74,6 +75,9 @@ fn only_the_vms_asked_for_are_recorded() {
         assert!(wanted > 100, "{rung}: {wanted}");
         let all = capture.halts().unwrap().count();
         assert_eq!(wanted, all, "{rung}: others were recorded too");
+        let exits = capture.exits().unwrap().map(Result::unwrap);
+        let vms: BTreeSet<_> = exits.map(|row| row.vm.unwrap()).collect();
+        assert_eq!(vms.len(), usize::from(rung == "bpf"), "{vms:?}");
     }
     drop(labs);
 }

@@ -81,19 +81,6 @@ fn a_recording_through_sudo_is_for_who_ran_it_alone() {
     assert_eq!(capture.info().command, [""; 0]);
 }
 
-#[test]
-fn after_kill_9_what_was_written_is_there_and_nothing_stays_attached() {
-    let Some(bench) = Bench::set_up() else { return };
-    let (lab, recorder) = recorder(&bench);
-    recorder.end(Signal::KILL);
-    lab.end(Signal::TERM);
-    let (capture, halts) = halts(&bench);
-    assert!(halts > 0);
-    assert!(!capture.notes().is_empty(), "a cut capture must say so");
-    let report = bench.ran("report capture");
-    assert_eq!(report.status.code(), Some(5), "{}", told(&report));
-}
-
 /// Kills a recorder some time after it has begun to write; what is wrong with what is left.
 fn kill_and_read(bench: &Bench, name: &str, after: Duration) -> Option<String> {
     let recorder = bench.recorder(name, "--mode full");

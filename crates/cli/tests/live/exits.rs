@@ -1,32 +1,8 @@
-//! Exits of the VM that is named alone, and the programs that count them. That they are counted to the unit is held in
-//! stock kernels (`xtask/src/kernels/exits.rs`).
+//! The programs that count exits. Stock kernels compare the counts to the unit (`xtask/src/kernels/exits.rs`).
 
-use haltwise_core::exit::Exits;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, HALTING, told};
-
-#[test]
-fn a_vm_that_is_named_is_the_only_one_counted() {
-    let Some(bench) = Bench::set_up() else { return };
-    let line = format!("{HALTING} --gap fixed:500us --vcpus 2");
-    let labs = ["wanted", "other"].map(|name| bench.guest(name, &line));
-    let output = bench.ran("record --vm wanted --exits=pio --duration 1200ms -o capture");
-    assert!(output.status.success(), "{}", told(&output));
-    for lab in labs {
-        lab.end(Signal::TERM);
-    }
-    let capture = bench.capture("capture");
-    let rows: Vec<Exits> = capture.exits().unwrap().map(Result::unwrap).collect();
-    assert!(!rows.is_empty());
-    let names = |row: &Exits| {
-        let vm = row.vm.unwrap();
-        capture.info().roster.vms[vm.0 as usize].name.clone()
-    };
-    for row in &rows {
-        assert_eq!(names(row), "wanted");
-    }
-}
+use crate::bench::Bench;
 
 fn programs_of(process: u32) -> usize {
     let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();

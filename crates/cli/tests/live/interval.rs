@@ -1,9 +1,11 @@
-//! The interval of a recording is that in which halts were recorded, in every mode and from every source.
+//! The interval of a recording is that in which halts were recorded, in every mode and from every source, and no document
+//! of the recording contradicts another.
 
 use haltwise_capture::capture::Capture;
 use rustix::process::Signal;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, haltwise};
+use crate::documents::contradictions;
 use crate::numbers::numbers;
 
 const HALTING: &str = "interval-halting";
@@ -44,6 +46,8 @@ fn what_counts_lies_within_the_interval_and_no_share_exceeds_its_whole() {
         for (path, _, share) in found {
             assert!((0.0..=1.0).contains(&share), "{name}: {path} = {share}");
         }
+        let wrong = contradictions(haltwise(), &bench.path(name));
+        assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
     }
     busy.end(Signal::TERM);
     resting.end(Signal::TERM);

@@ -9,23 +9,18 @@
     reason = "helpers of tests, outside of test functions"
 )]
 
-mod agree;
 mod bench;
 mod causes;
 mod ceilings;
 mod command;
 mod counted;
 mod crowd;
-mod devices;
 #[path = "../agree/documents.rs"]
 mod documents;
 mod ends;
 mod exits;
 mod experiments;
-mod explain;
-mod foreign_library;
 mod hostile;
-mod idle;
 mod interval;
 mod metrics;
 mod now;

@@ -1,14 +1,13 @@
-//! A VM is there from its beginning to its end, whether it halts or not, in every mode and from every source.
+//! A VM is there from its beginning to its end, whether it halts or not, in every mode and from every source. VMs that
+//! their VMM holds are in stock kernels (`xtask/src/kernels/linux_guest.rs`).
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haltwise_core::event::Vm;
 use haltwise_host::clock::monotonic_ns;
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, has_recorded, until_so, vms};
+use crate::bench::{Bench, haltwise, has_recorded};
 use crate::documents::contradictions;
 
 const WAYS: [(&str, &str); 4] = [
@@ -67,53 +66,4 @@ fn a_vm_that_comes_late_and_goes_early_is_there_that_long_and_is_listed_without_
         assert!(wrong.is_empty(), "{way}:\n{}", wrong.join("\n"));
     }
     staying.end(Signal::TERM);
-}
-
-/// A VM that is never started, of a stock QEMU; `None`, and the reason printed, where there is none.
-fn unstarted(name: &str) -> Option<Running> {
-    let program = "qemu-system-x86_64";
-    if Command::new(program).arg("--version").output().is_err() {
-        println!("skipped: {program} is not installed");
-        return None;
-    }
-    let name = format!("guest={name},debug-threads=on");
-    // Not `-cpu host`: there are hosts whose KVM refuses what it offers (MSR 0x10a), and QEMU 7.2 aborts.
-    let machine = ["-machine", "q35,accel=kvm", "-m", "32"];
-    let mut command = Command::new(program);
-    command.args(["-S", "-nodefaults", "-display", "none", "-name", &name]);
-    let quiet = command
-        .args(machine)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    Some(Running::start(quiet))
-}
-
-#[test]
-fn a_vm_that_is_not_started_is_paused_and_an_idle_one_is_not() {
-    let Some(bench) = Bench::set_up() else { return };
-    let Some(held) = unstarted("presence-held") else {
-        return;
-    };
-    let idle = bench.keep_halting("fixed:900ms", "presence-idle");
-    // Its process is there before its vCPU.
-    let has_vcpu = |vm: &Value| vm["name"] == "presence-held" && vm["vcpus"] == 1;
-    until_so("a vCPU of presence-held", || {
-        vms("status --check").iter().any(has_vcpu)
-    });
-    for (way, options) in WAYS {
-        let name = format!("paused-{way}");
-        has_recorded(&bench.ran(&format!("record --duration 1s -o {name} {options}")));
-        let report = bench.page(&format!("report --json {name}"));
-        let vms = report["vms"].as_array().unwrap();
-        let of = |name: &str| vms.iter().find(|vm| vm["name"] == name).unwrap();
-        let held = of("presence-held");
-        assert_eq!(
-            held["paused_ns"], held["account"]["span_ns"],
-            "{way}: {held}"
-        );
-        assert_eq!(of("presence-idle")["paused_ns"], 0, "{way}");
-    }
-    for running in [held, idle] {
-        running.end(Signal::TERM);
-    }
 }

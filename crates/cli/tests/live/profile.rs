@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
-use std::process::Command;
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
@@ -15,7 +14,7 @@ use haltwise_core::profile::{Event, Hit, Phase, Sample, Space};
 use haltwise_host::clock::monotonic_ns;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, LOST_WAKE_UPS, haltwise, has_recorded, told};
+use crate::bench::{Bench, LOST_WAKE_UPS, has_recorded, told};
 
 const HZ: u64 = 997;
 const PERIOD_NS: u64 = 1_000_000_000 / HZ;
@@ -192,33 +191,6 @@ fn functions_have_their_names_and_exits_are_known() {
     let of_vcpu = samples.iter().filter(|it| tids.contains(&it.tid.0));
     assert!(of_vcpu.filter(|it| it.vcpu.is_some()).count() > 0);
     assert_eq!(recorded.lost(), 0);
-}
-
-#[test]
-fn vms_that_come_and_go_are_sampled_each_under_its_name() {
-    let Some(bench) = Bench::set_up() else { return };
-    let script = "for name in first second third; do \
-                  \"$1\" run exits --rounds 12 --name $name || exit 1; done";
-    let output = Command::new(haltwise())
-        .args(["record", "--profile", "2khz", "-o"])
-        .arg(bench.path("capture"))
-        .args(["--", "sh", "-c", script, "sh"])
-        .arg(haltwise().with_file_name("haltwise-lab"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", told(&output));
-    let capture = bench.capture("capture");
-    let samples = samples(&capture);
-    for name in ["first", "second", "third"] {
-        let vm = vm_of(&capture, name);
-        let of_it = samples.iter().filter(|sample| sample.vm == Some(vm));
-        assert!(of_it.count() > 0, "{name}");
-    }
-    // Without --exits nothing of them is told, and the recording says so.
-    let is_unknown = |it: &Sample| it.phase == Phase::Unknown && it.reason.is_none();
-    assert!(samples.iter().all(is_unknown));
-    let missing = &capture.info().missing;
-    assert!(missing.iter().any(|it| it.field == "samples.reason"));
 }
 
 /// Without BPF the same events are read whole, and other processes' samples are dropped here.

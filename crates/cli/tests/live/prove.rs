@@ -220,75 +220,16 @@ fn a_command_that_fails_later_keeps_the_rounds_before() {
     }
 }
 
-fn haltpoll() -> Vec<(String, String)> {
-    let Ok(files) = fs::read_dir("/sys/module/haltpoll/parameters") else {
-        return Vec::new();
-    };
-    let read = |file: fs::DirEntry| {
-        let name = file.file_name().into_string().unwrap();
-        Some((name, fs::read_to_string(file.path()).ok()?))
-    };
-    let mut all: Vec<_> = files.filter_map(|file| read(file.unwrap())).collect();
-    all.sort();
-    all
-}
-
-/// Nothing is written: both settings are the one in force.
-#[test]
-fn at_rest_idle_periods_are_measured_under_what_is_in_force() {
-    let Some(_bench) = Bench::set_up() else {
-        return;
-    };
-    let before = haltpoll();
-    let output = Command::new(haltwise())
-        .args(["prove", "--guest", "--a", "current", "--b", "current"])
-        .args(["--rounds", "2", "--warm-up", "0", "--switch-cpu", "10us"])
-        .args(["--json", "--", "sh", "-c"])
-        .arg("for n in $(seq 60); do sleep 0.005; done")
-        .output()
-        .unwrap();
-    assert_eq!(haltpoll(), before);
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("no CPU of this guest was seen idle") {
-        println!("skipped: other work leaves this machine no idle time");
-        return;
-    }
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let result = json(&output);
-    for (field, value) in [
-        ("schema", json!(2)),
-        ("side", json!("guest")),
-        ("means", json!("in-force")),
-    ] {
-        assert_eq!(result[field], value, "{field}");
-    }
-    assert_eq!(result["a"]["halt_poll_ns"], Value::Null);
-    assert!(result["a"]["guest_halt_poll_ns"].is_u64());
-    assert_eq!(result["blocks"].as_array().unwrap().len(), 6);
-    for block in result["blocks"].as_array().unwrap() {
-        let figure = |name: &str| block["figures"][name].as_f64().unwrap();
-        // For a guest, each entry into HLT is a block, and each block is woken by at most one IPI.
-        assert!((figure("blocks") / 100.0 - figure("hlt-exits")).abs() < 1e-9);
-        assert!(figure("ipis") + figure("ipis-spared") <= 1.0, "{block:#}");
-        assert_eq!(block["figures"]["vcpu-cpu"], Value::Null, "{block:#}");
-    }
-}
-
 /// A setting that has no effect here is refused before anything is written.
 #[test]
 fn what_cannot_be_measured_in_this_guest_is_refused() {
-    let before = haltpoll();
-    let governor = "/sys/devices/system/cpu/cpuidle/current_governor_ro";
-    let driver = "/sys/devices/system/cpu/cpuidle/current_driver";
-    let is = |file, name: &str| fs::read_to_string(file).is_ok_and(|it| it.trim() == name);
-    let (yes, code, reason) = if is(governor, "haltpoll") && !is(driver, "none") {
-        ("", 2, "not without --yes")
-    } else {
-        (" --yes", 3, "have no effect")
-    };
-    let output = ran(&format!("prove --a off --b guest_halt_poll_ns=1234us{yes}"));
+    let governor = fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_governor_ro");
+    if governor.is_ok_and(|it| it.trim() == "haltpoll") {
+        println!("skipped: parameters of haltpoll have an effect here");
+        return;
+    }
+    let output = ran("prove --a off --b guest_halt_poll_ns=1234us --yes");
     let said = told(&output);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(said.contains(reason), "{said}");
-    assert_eq!(haltpoll(), before);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("have no effect"), "{said}");
 }
