@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod document;
-mod guest;
 mod guest_plan;
 mod races;
 #[path = "../agree/tries.rs"]
@@ -121,12 +120,54 @@ fn transcript(name: &str, host: &Host) {
     }
 }
 
+/// A transcript, files that the host has before it, and parameters after it.
+type Case = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static [(&'static str, &'static str)],
+);
+
+const CASES: [Case; 7] = [
+    ("undo", &[], &[("halt_poll_ns", "200000")]),
+    ("values", &[], &[("halt_poll_ns", "200000")]),
+    (
+        "others",
+        &[],
+        &[("halt_poll_ns", "70000"), ("halt_poll_ns_grow", "2")],
+    ),
+    // As after an undo that a full disk kept from recording: nothing is left to restore, and nothing was left alone.
+    ("restored", &[], &[("halt_poll_ns", "200000")]),
+    (
+        "killed",
+        &[(BASELINE, CUT_OFF)],
+        &[("halt_poll_ns", "200000")],
+    ),
+    ("boot", &[], &[("halt_poll_ns_shrink", "2")]),
+    (
+        "damaged",
+        &[(BASELINE, "{\"schema\": 1, \"step\": 1}")],
+        &[("halt_poll_ns", "200000")],
+    ),
+];
+
 #[test]
-fn what_is_set_and_undone() {
-    let host = Host::new("6.12.8-golden");
-    transcript("undo", &host);
-    assert_eq!(host.parameter("halt_poll_ns"), "200000");
-    assert!(!host.path("etc/modprobe.d/haltwise.conf").exists());
+fn what_is_said_and_what_is_left_is_as_committed() {
+    for (name, files, parameters) in CASES {
+        let host = Host::new("6.12.8-golden");
+        for (file, text) in files {
+            host.set(file, text);
+        }
+        transcript(name, &host);
+        for (parameter, value) in parameters {
+            assert_eq!(host.parameter(parameter), *value, "{name}");
+        }
+        assert!(!host.path("etc/modprobe.d/haltwise.conf").exists());
+        let is_refused = name == "values";
+        assert!(
+            !(is_refused && host.path("var").exists()),
+            "it left a record"
+        );
+    }
 }
 
 #[test]
@@ -157,13 +198,6 @@ fn a_journal_that_is_a_fifo_or_a_link_is_refused() {
         assert_eq!(host.parameter("halt_poll_ns"), "200000");
         assert_eq!(fs::read_to_string(host.path("victim")).unwrap(), "mine\n");
     }
-}
-
-#[test]
-fn values_that_cannot_be_and_values_that_cost() {
-    let host = Host::new("6.12.8-golden");
-    transcript("values", &host);
-    assert!(!host.path("var").exists());
 }
 
 /// Files and command lines as people have them: what stands where, what has no effect, now and at the next boot.
@@ -209,22 +243,6 @@ fn values_of_another_unit_and_a_guest_without_a_driver() {
     host.set(&format!("{cpuidle}/current_driver"), "none");
     host.set(&format!("{cpuidle}/current_governor_ro"), "haltpoll");
     transcript("units", &host);
-}
-
-#[test]
-fn what_others_set_is_theirs() {
-    let host = Host::new("6.12.8-golden");
-    transcript("others", &host);
-    assert_eq!(host.parameter("halt_poll_ns"), "70000");
-    assert_eq!(host.parameter("halt_poll_ns_grow"), "2");
-}
-
-/// As after an undo that a full disk kept from recording: nothing is left to restore, and nothing was left alone.
-#[test]
-fn what_is_restored_already() {
-    let host = Host::new("6.12.8-golden");
-    transcript("restored", &host);
-    assert_eq!(host.parameter("halt_poll_ns"), "200000");
 }
 
 #[test]
@@ -298,21 +316,6 @@ const CUT_OFF: &str = r#"{"schema": 1, "step": 1, "held": [{
     "boot": "boot-1", "step": 1, "who": "haltwise apply --set halt_poll_ns=80us --yes", "unix_ns": 1767225600000000000}]}"#;
 
 #[test]
-fn a_kill_between_record_and_parameter() {
-    let host = Host::new("6.12.8-golden");
-    host.set(BASELINE, CUT_OFF);
-    transcript("killed", &host);
-    assert_eq!(host.parameter("halt_poll_ns"), "200000");
-}
-
-#[test]
-fn a_boot() {
-    let host = Host::new("6.12.8-golden");
-    transcript("boot", &host);
-    assert_eq!(host.parameter("halt_poll_ns_shrink"), "2");
-}
-
-#[test]
 fn hosts_on_which_it_cannot_be() {
     use std::os::unix::fs::PermissionsExt;
     let host = Host::new("4.19.0-golden");
@@ -325,12 +328,4 @@ fn hosts_on_which_it_cannot_be() {
     assert!(!host.path("var").exists());
     fs::remove_dir_all(host.path("sys")).unwrap();
     transcript("without-kvm", &host);
-}
-
-#[test]
-fn a_journal_that_cannot_be_trusted() {
-    let host = Host::new("6.12.8-golden");
-    host.set(BASELINE, "{\"schema\": 1, \"step\": 1}");
-    transcript("damaged", &host);
-    assert_eq!(host.parameter("halt_poll_ns"), "200000");
 }
