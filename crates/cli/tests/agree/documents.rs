@@ -529,20 +529,15 @@ mod test {
     }
 
     #[test]
-    fn documents_that_agree_have_no_contradiction() {
-        assert_eq!(judged(&account(5, 100, 0.5), 5), [""; 0]);
-    }
-
-    #[test]
-    fn another_figure_elsewhere_is_found() {
-        let wrong = judged(&account(5, 100, 0.5), 6);
-        assert_eq!(wrong, ["host halts: report 5, top 6"]);
-    }
-
-    #[test]
-    fn a_share_above_its_whole_is_found() {
-        let wrong = judged(&account(5, 100, 1.17), 5);
-        assert!(wrong[0].contains("halted share: 1.17 of 1"), "{wrong:?}");
+    fn what_contradicts_is_found_and_nothing_else() {
+        let none: [&str; 0] = [];
+        assert_eq!(judged(&account(5, 100, 0.5), 5), none);
+        let other = judged(&account(5, 100, 0.5), 6);
+        assert_eq!(other, ["host halts: report 5, top 6"]);
+        let share = judged(&account(5, 100, 1.17), 5);
+        assert!(share[0].contains("halted share: 1.17 of 1"), "{share:?}");
+        let absent = Documents::from(Vec::new()).judge();
+        assert_eq!(absent, ["report has no document", "top has no document"]);
     }
 
     #[test]
@@ -568,11 +563,5 @@ mod test {
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(wrong[0].contains("50000"), "{wrong:?}");
         assert!(wrong[0].contains("page 2, report 3"), "{wrong:?}");
-    }
-
-    #[test]
-    fn a_document_that_is_not_there_is_found() {
-        let wrong = Documents::from(Vec::new()).judge();
-        assert_eq!(wrong, ["report has no document", "top has no document"]);
     }
 }

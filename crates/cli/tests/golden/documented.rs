@@ -95,35 +95,3 @@ fn outputs_in_the_book_are_what_is_printed() {
     }
     assert!(found.is_empty(), "\n{found}");
 }
-
-#[test]
-fn a_line_that_differs_is_found() {
-    let of = |output: &'static str| {
-        let block = Block {
-            command: "",
-            output: output.lines().collect(),
-        };
-        wrong(&block, &["a", "b", "c", "d"])
-    };
-    for right in [
-        "a\nb\nc\nd",
-        "a\n…",
-        "…\nd",
-        "a\n…\nc\n…",
-        "a\n…\nc\nd",
-        "…\nb\n…",
-    ] {
-        assert_eq!(of(right), None, "{right}");
-    }
-    for (output, line) in [
-        ("", ""),
-        ("a\nb\nc", "a"),
-        ("a\nx\n…", "x"),
-        ("…\nx", "x"),
-        ("…\nc", "c"),
-        ("a\n…\nc\n…\nb\n…", "b"),
-        ("b\n…", "b"),
-    ] {
-        assert_eq!(of(output), Some(line), "{output}");
-    }
-}

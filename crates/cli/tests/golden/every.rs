@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::words::found;
 use super::{compare, fits, haltwise, home, ran, scenarios, updates};
 
@@ -58,6 +60,26 @@ fn every_verb_ends_as_committed_on_every_capture_and_in_plain_words() {
     }
     wrong.extend(compare("every.txt", &table).err());
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// A narrow screen is enough, and a report uses all of a wide one.
+#[test]
+fn every_text_keeps_to_its_width() {
+    const DIFF: (&str, &[&str]) = ("diff", &["captures/lossy", "--rows", "all"]);
+    for width in [60, 132] {
+        let columns = width.to_string();
+        for name in ["fleet", "hostile-names", "over-committed", "transactional"] {
+            let capture = format!("captures/{name}");
+            for (verb, options) in VERBS.into_iter().chain([DIFF]) {
+                let words = [&[verb, &capture], options, &["--width", &columns]].concat();
+                let text = wrapped(&said(&words).0);
+                let widest = text.lines().map(UnicodeWidthStr::width).max();
+                assert!(widest <= Some(width), "{words:?}: {text}");
+                let is_used = widest == Some(width) || options != ["--vcpus"];
+                assert!(is_used, "{words:?}: {text}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -196,21 +196,6 @@ fn pages_are_as_committed() {
 }
 
 #[test]
-fn any_width_is_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("told"), Some(&KEYS));
-    for width in [60, 132] {
-        let columns = width.to_string();
-        let (text, _) = haltwise(
-            dir.path(),
-            &["report", "--findings", "told", "--width", &columns],
-        );
-        let widths = text.lines().map(unicode_width::UnicodeWidthStr::width);
-        assert_eq!(widths.max(), Some(width));
-    }
-}
-
-#[test]
 fn the_json_is_as_published_and_every_rule_described() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), None);

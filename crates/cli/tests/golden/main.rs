@@ -42,9 +42,6 @@ mod recorded;
 mod replay;
 mod scenarios;
 mod schema;
-#[path = "../../../../fuzz/smoke.rs"]
-#[allow(dead_code, reason = "of the smoke run, only its changes of bytes")]
-mod smoke;
 mod top;
 #[path = "../agree/tries.rs"]
 mod tries;
@@ -325,20 +322,4 @@ fn help_is_as_committed_and_ends_with_examples() {
         options <= 140,
         "lines of options in all short helps: {options}"
     );
-}
-
-#[test]
-fn a_wide_screen_is_used_and_a_narrow_one_is_enough() {
-    if updates() {
-        return;
-    }
-    for (width, limit) in [("60", 60), ("132", 132)] {
-        for scenario in scenarios::all() {
-            let capture = format!("captures/{}", scenario.name);
-            let (text, _) = haltwise(&home(), &["report", &capture, "--vcpus", "--width", width]);
-            let widest = text.lines().map(UnicodeWidthStr::width).max();
-            assert!(widest <= Some(limit), "{} at {width}", scenario.name);
-            assert_eq!(widest, Some(limit), "{} at {width}", scenario.name);
-        }
-    }
 }

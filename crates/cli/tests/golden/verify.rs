@@ -1,12 +1,12 @@
 //! `haltwise verify` on the captures, and on what cannot be verified.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 use serde_json::Value;
 
-use super::{haltwise, home, prints, ran, scenarios, updates, write};
+use super::{haltwise, home, prints, ran};
 
 /// Capture, options, and what the text is kept as.
 const CASES: [(&str, &[&str], &str); 5] = [
@@ -18,23 +18,9 @@ const CASES: [(&str, &[&str], &str); 5] = [
     ("transactional", &[], "verify.txt"),
 ];
 
-/// Where the captures are: those committed, or while these are made anew, others from the same seeds.
-fn captures() -> (Option<tempfile::TempDir>, PathBuf) {
-    if !updates() {
-        return (None, home());
-    }
-    let dir = tempfile::tempdir().unwrap();
-    for scenario in scenarios::all() {
-        let name = scenario.name;
-        write(scenario, &dir.path().join("captures").join(name));
-    }
-    let path = dir.path().to_owned();
-    (Some(dir), path)
-}
-
 #[test]
 fn results_are_as_committed() {
-    let (_dir, home) = captures();
+    let home = home();
     let mut wrong = String::new();
     for (name, options, file) in CASES {
         let capture = format!("captures/{name}");
@@ -50,7 +36,7 @@ fn verify(home: &Path, arguments: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn a_wrong_setting_differs() {
-    let (_dir, home) = captures();
+    let home = home();
     for wrong in ["--grow 3", "--shrink 7", "--cap 100us", "--grow-start 11us"] {
         let line = format!("captures/transactional --json {wrong}");
         let (code, out, _) = verify(&home, &line.split(' ').collect::<Vec<_>>());
@@ -71,7 +57,7 @@ fn copy_of(capture: &Path) -> tempfile::TempDir {
 
 #[test]
 fn an_unreadable_table_of_calls_is_told_and_the_halts_stand_for_it() {
-    let (_dir, home) = captures();
+    let home = home();
     let dir = copy_of(&home.join("captures/transactional"));
     std::fs::write(dir.path().join("window_changes.parquet"), "PAR1 no more").unwrap();
     let (code, out, _) = verify(dir.path(), &["."]);
@@ -161,7 +147,7 @@ fn under_a_ceiling_of_zero_halts_are_checked_without_any_call() {
 /// A recorded capture as if a stable 5.10 had made it: its halts follow the rule of a later kernel.
 #[test]
 fn what_a_stable_kernel_carries_is_found_and_used_by_every_verb() {
-    let (_dir, home) = captures();
+    let home = home();
     let dir = copy_of(&home.join("captures/transactional"));
     let info = dir.path().join("capture.json");
     let text = std::fs::read_to_string(&info).unwrap();
