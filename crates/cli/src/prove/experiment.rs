@@ -20,7 +20,7 @@ use haltwise_host::root::Root;
 
 use super::ProofRequest;
 use super::command::with_ceiling;
-use super::meters::{self, Used};
+use super::meters::Used;
 use super::parameters::Parameters;
 use super::rule;
 use super::scopes::Tallies;
@@ -35,17 +35,14 @@ use crate::prices::{self, kept};
 use crate::progress::Progress;
 use crate::words::{ceiling_source, plural};
 
-/// An experiment that is ready to run, or has run.
 #[derive(Debug)]
 pub(crate) struct Experiment<'a> {
     wanted: &'a ProofRequest,
-    root: Root,
+    pub(super) root: Root,
     pub(super) sides: Sides,
-    /// The machine's parameters, where they are to be set.
     parameters: Option<Parameters>,
     pub(super) watcher: Watcher,
     elsewhere: Option<Latencies>,
-    /// The price of a sleep that is kept with this host.
     pub(super) price: Option<Written>,
     pub(super) survey: Survey,
     /// The last may lack blocks.
@@ -126,7 +123,7 @@ impl<'a> Experiment<'a> {
 
     pub(crate) fn greeting(&self) -> String {
         let rounds = plural(u64::from(self.wanted.given.rounds), "round");
-        let roster = self.watcher.collector().roster();
+        let roster = self.watcher.collector.roster();
         let whose = match self.sides.side {
             Side::Host => plural(roster.vms.len() as u64, "VM"),
             Side::Guest => format!(
@@ -146,7 +143,7 @@ impl<'a> Experiment<'a> {
         format!(
             "Measuring {a} against {b}: {rounds} of 3 blocks {what}, by {}. Ctrl-C ends it and keeps \
              whole rounds.",
-            self.watcher.collector().rung(),
+            self.watcher.collector.rung(),
         )
     }
 
@@ -213,7 +210,7 @@ impl<'a> Experiment<'a> {
             return Err(no_halts(&self.sides, &watched));
         }
         // The other source does not see a ceiling that a VM has of its own.
-        let (others, all) = match self.watcher.collector().rung() {
+        let (others, all) = match self.watcher.collector.rung() {
             Rung::Bpf if self.sides.are_put_in_force() => {
                 self.under_others(&watched.halts, place.block)
             }
@@ -309,7 +306,7 @@ impl<'a> Experiment<'a> {
     }
 
     fn vms(&self) -> &[Vm] {
-        &self.watcher.collector().roster().vms
+        &self.watcher.collector.roster().vms
     }
 
     /// The ceiling that a side gives the VM of a halt, if a plan gives it one.
@@ -338,7 +335,7 @@ impl<'a> Experiment<'a> {
         }
         let Sides { version, arch, .. } = self.sides;
         let knobs = self.sides.recorded(block.is_b());
-        let rung = self.watcher.collector().rung();
+        let rung = self.watcher.collector.rung();
         let found = rule::carried((version, arch), knobs, rung, &watched.halts)?;
         self.sides.version = version.with(found);
         Some(format!(
@@ -353,7 +350,6 @@ impl<'a> Experiment<'a> {
         parameters.map_or(Ok(()), Parameters::restore)
     }
 
-    /// How the settings were put in force.
     pub(super) fn means(&self) -> &'static str {
         match &self.parameters {
             _ if self.sides.starts_vms => "vm-ceiling",
@@ -365,10 +361,6 @@ impl<'a> Experiment<'a> {
     pub(crate) fn whole_rounds(&self) -> usize {
         let is_whole = |round: &&Vec<Measured>| round.len() == Block::ALL.len();
         self.rounds.iter().filter(is_whole).count()
-    }
-
-    pub(super) fn missing(&self) -> Vec<(&'static str, String)> {
-        meters::missing(&self.root, self.sides.side, self.watcher.cycles())
     }
 }
 

@@ -15,6 +15,7 @@ use haltwise_core::units::Nanos;
 
 use super::ProofRequest;
 use super::experiment::{Experiment, Measured};
+use super::meters;
 use super::sides::Sides;
 use crate::SEED;
 use crate::exit::Failure;
@@ -64,7 +65,7 @@ pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<P
         host: MeasuredHost {
             hostname: name.nodename().to_string_lossy().into_owned(),
             kernel: name.release().to_string_lossy().into_owned(),
-            rung: measured.watcher.collector().rung().to_string(),
+            rung: measured.watcher.collector.rung().to_string(),
             knobs_assumed: sides.assumed.iter().map(|&name| name.to_owned()).collect(),
             cpu_pressure: mean(rounds.iter().flatten().map(|it| it.used.cpu_pressure)),
         },
@@ -140,7 +141,6 @@ fn outcome(tally: &Tally, predicted: bool) -> Option<&Outcome> {
     }
 }
 
-/// Whole rounds, and the costs by which their halts are judged.
 struct Judge<'a> {
     sides: &'a Sides,
     cost: Cost,
@@ -183,7 +183,6 @@ impl Judge<'_> {
         (halts > 0.0).then(|| sum / halts)
     }
 
-    /// Figures of the halts in one scope, by its own goal.
     fn cost_in(&self, place: usize, tally: &Tally, predicted: bool) -> Figures {
         let cost = self.sides.scopes.cost(place, &self.cost);
         let outcome = outcome(tally, predicted);
@@ -270,7 +269,6 @@ impl Judge<'_> {
         }
     }
 
-    /// Replays of one block of each round, where there are any.
     fn played(&self, of: usize) -> impl Iterator<Item = &Played> {
         let rounds = self.rounds.iter();
         rounds.filter_map(move |round| round[of].tally.predicted.as_ref())
@@ -355,7 +353,8 @@ fn missing(
     compared: &[Comparison],
 ) -> BTreeMap<String, String> {
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
-    let (side, known) = (measured.sides.side, measured.missing());
+    let side = measured.sides.side;
+    let known = meters::missing(&measured.root, side, &measured.watcher.cycles);
     for figure in Figure::ALL.into_iter().filter(|it| it.is_of(side)) {
         if compared.iter().any(|one| one.figure == figure) {
             continue;

@@ -31,15 +31,14 @@ const SHORT_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    collector: Box<dyn Collector>,
+    pub(super) collector: Box<dyn Collector>,
     root: Root,
     side: Side,
     plan: Plan,
-    cycles: Result<Cycles, CollectError>,
+    pub(super) cycles: Result<Cycles, CollectError>,
     facts: Facts,
 }
 
-/// How blocks are recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// Until the command ends, or for so long.
@@ -75,7 +74,6 @@ struct Block {
     begun_ns: u64,
     /// Whether a VM counts; decided once for each.
     counts: BTreeMap<VmIndex, bool>,
-    /// VMs that were there when it began.
     before: BTreeSet<VmIndex>,
     meters: Meters,
     looked_ns: u64,
@@ -91,15 +89,6 @@ impl Watcher {
             cycles: Cycles::open(root),
             facts: Facts::default(),
         }
-    }
-
-    /// Counters of the CPUs' cycles, or why there are none.
-    pub(crate) fn cycles(&self) -> &Result<Cycles, CollectError> {
-        &self.cycles
-    }
-
-    pub(crate) fn collector(&self) -> &dyn Collector {
-        &*self.collector
     }
 
     /// Gives up the rights that watching and setting do not take. `starts`: a command in each block, which has them.
@@ -185,7 +174,6 @@ impl Watcher {
         }
     }
 
-    /// Decides for each new VM whether it counts.
     fn place(&self, block: &mut Block, group: Option<Pid>) {
         for vm in &self.collector.roster().vms {
             block.counts.entry(vm.index).or_insert_with(|| {
@@ -278,7 +266,6 @@ impl Watcher {
     }
 }
 
-/// Whether a VM's process is still the same.
 fn is_alive(root: &Root, vm: &Vm) -> bool {
     discovery::key_of(root, vm.key.pid).is_ok_and(|key| key.start_ticks == vm.key.start_ticks)
 }
