@@ -1,16 +1,6 @@
 //! Two captures compared.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`pair`] | whose figures are compared: which VM of one is which of the other |
-//! | [`load`] | from a capture to the sums of its blocks |
-//! | [`around`] | what else differs: kernel, settings, length, losses |
-//! | [`view`] | the figures, declared |
-//! | [`build`] | the figures, computed from the sums |
-//! | [`page`] | what is shown of them |
 
 pub(crate) mod around;
-pub(crate) mod build;
 pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod pair;
@@ -82,7 +72,7 @@ impl<'a> Begun<'a> {
         let mut in_b = self.b.summing(self.pairing.vms(|[_, b]| b));
         pass(self.b.opened, "comparing", &mut [&mut in_b]);
         let (a, b) = ((&self.a, in_a.finish()), (&self.b, in_b.finish()));
-        build::build(a, b, self.pairing)
+        view::build(a, b, self.pairing)
     }
 }
 

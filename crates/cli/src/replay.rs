@@ -1,8 +1,7 @@
 //! The replay of a capture under other policies: [`play`] reads and plays, [`sums`] adds up, [`guest`] says what polling
-//! in the guest is worth, [`wakes`] what other wake-ups would change; [`view`] declares the figures, [`build`]
+//! in the guest is worth, [`wakes`] what other wake-ups would change; [`view`] declares the figures and
 //! computes them, [`page`] shows them.
 
-pub(crate) mod build;
 mod guest;
 pub(crate) mod page;
 pub(crate) mod play;

@@ -28,7 +28,6 @@ const SAME_RESIDENCY: f64 = 0.05;
 /// Shares of time in which some task waited for a CPU: the same.
 const SAME_PRESSURE: f64 = 0.1;
 
-/// Everything that differs, what was set first.
 pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Vec<Circumstance> {
     let mut all = Vec::new();
     settings(&mut all, a, b);
@@ -136,7 +135,6 @@ fn differ(all: &mut Vec<Circumstance>, what: &str, a: String, b: String) {
     }
 }
 
-/// Settings of the host, and of the machine as another's guest.
 fn settings(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
     let named = |side: &Side<'_>| -> BTreeSet<(KnobScope, String)> {
         let rows = side.recording.ledger.knobs.rows();

@@ -22,7 +22,6 @@ use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::recording::Recording;
 use crate::words::plural;
 
-/// A capture that was looked through once.
 #[derive(Debug)]
 pub(crate) struct Side<'a> {
     pub(crate) opened: &'a Opened,
@@ -123,7 +122,6 @@ fn is_whole(capture: &Capture, wanted: Table) -> bool {
 }
 
 impl<'a> Side<'a> {
-    /// Makes a side from a capture that was looked through.
     pub(crate) fn new(
         opened: &'a Opened,
         recording: Recording,
@@ -159,7 +157,6 @@ impl<'a> Side<'a> {
         side
     }
 
-    /// Says what of the exits is not compared.
     fn note_exits(&mut self, other: u64, broken: Option<&Broken>) {
         self.recording.take_notes(self.opened.capture());
         if let Some(broken) = broken {
@@ -177,7 +174,6 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Whether a field of the table of halts can be told at all.
     fn tells(&self, field: &str) -> bool {
         let mut missing = self.recording.reported.missing.iter();
         !missing.any(|missing| fields(missing).any(|one| one == field))

@@ -178,7 +178,6 @@ fn value(estimate: Option<Estimated>, unit: Unit) -> Option<String> {
     })
 }
 
-/// By how much more or less, or how many times as much.
 fn change(row: &ComparedFigure) -> Option<String> {
     Some(match row.ratio {
         None if row.difference.is_some_and(|it| it.value != 0.0) => "from 0".to_owned(),

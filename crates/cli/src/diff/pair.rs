@@ -10,7 +10,6 @@ use crate::exit::{Exit, Failure};
 use crate::page::harmless;
 use crate::reading::select;
 
-/// The VMs of one name in a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -24,7 +23,6 @@ pub(crate) type Pair = Option<[Named; 2]>;
 pub(crate) struct Pairing {
     /// The host first, if it is more than its only VM.
     pub(crate) pairs: Vec<Pair>,
-    /// VMs that only one of the captures has.
     pub(crate) only_a: Vec<String>,
     pub(crate) only_b: Vec<String>,
 }

@@ -19,7 +19,6 @@ use crate::report::view::ReportedRecording;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
-    /// How it was recorded, as a report has it.
     pub(crate) reported: ReportedRecording,
     pub(crate) info: Arc<CaptureInfo>,
     /// A part of it cannot be read, or is not as it was written.
@@ -95,11 +94,7 @@ impl Recording {
                 self.reported.cut = true;
                 continue;
             }
-            let rows_are_whole = matches!(
-                note,
-                Note::OutOfOrder { .. } | Note::Dropped(_) | Note::AsCounts { .. }
-            );
-            self.damaged |= !rows_are_whole;
+            self.damaged |= is_damage(&note);
             let text = note.to_string();
             if !self.reported.notes.contains(&text) {
                 self.reported.notes.push(text);
@@ -115,4 +110,13 @@ impl Recording {
     pub(crate) fn is_partial(&self) -> bool {
         self.reported.cut || self.damaged || self.as_counts > 0
     }
+}
+
+/// Whether rows that were recorded cannot be read, or are not as they were written.
+pub(crate) fn is_damage(note: &Note) -> bool {
+    let rows_are_whole = matches!(
+        note,
+        Note::OutOfOrder { .. } | Note::Dropped(_) | Note::AsCounts { .. }
+    );
+    !rows_are_whole
 }

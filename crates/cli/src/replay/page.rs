@@ -118,7 +118,6 @@ fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price)
     }
 }
 
-/// Which policies have two steady states, and why.
 fn two_states(document: &mut Document, group: &HaltGroup) {
     let met = |costs: &HaltCosts| {
         percent(

@@ -17,7 +17,6 @@ const HARDLY_SLEPT: &str = "Too few halts slept for as long as the gaps of this 
                             such sleeps wake. The table shows these wake-ups as early and as late as \
                             they may be.";
 
-/// Shows the policies that other wake-ups would change.
 pub(super) fn show(document: &mut Document, group: &HaltGroup) {
     let halts = group.halts.max(1) as f64;
     let share = |polls: Option<u64>| Some(polls? as f64 / halts);

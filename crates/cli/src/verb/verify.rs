@@ -10,7 +10,7 @@ use crate::reading::opened::Opened;
 use crate::reading::rule::{self, GivenHost};
 use crate::reading::select;
 use crate::shown::Shown;
-use crate::verify::{build, feed, page};
+use crate::verify::{feed, page, view};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Side::Host => {
             let setup = rule::setup(&opened, &arguments.given)?;
             let fed = feed::feed(&opened, &setup, vms.as_deref(), shown.rows())?;
-            build::build(&opened, &setup, &fed)
+            view::build(&opened, &setup, &fed)
         }
         Side::Guest if arguments.given.policy.is_some() => {
             let error = anyhow!("--policy is for captures of hosts; this one is of a guest");
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Side::Guest => {
             let setup = rule::guest_setup(&opened, &arguments.given)?;
             let fed = feed::feed_guest(&opened, &setup, shown.rows())?;
-            build::build_guest(&opened, &setup, &fed)
+            view::build_guest(&opened, &setup, &fed)
         }
     };
     shown.sort(&mut [&mut view.shown])?;

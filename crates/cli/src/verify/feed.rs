@@ -21,7 +21,6 @@ use crate::reading::select;
 pub(crate) struct Fed {
     pub(crate) tally: Tally,
     pub(crate) differences: Vec<Difference>,
-    /// Halts whose ceiling was not recorded.
     pub(crate) ceiling_assumed: u64,
     pub(crate) differences_assumed: u64,
     /// Halts that made a call which the table of calls does not have.
@@ -52,7 +51,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the ceiling of a halt had to be assumed.
     fn assumes(&self, halt: &Halt) -> bool {
         match self {
             Self::Host(setup, _) => {
@@ -166,7 +164,6 @@ fn feed_to(
     })
 }
 
-/// Errors of the tables that are compared with a rule.
 fn broken(ends: &PassEnds) -> Vec<String> {
     let tables = [Table::Halts, Table::WindowChanges];
     let broken = tables.iter().filter_map(|table| ends.broken(*table));

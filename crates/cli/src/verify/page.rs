@@ -208,7 +208,6 @@ fn result(document: &mut Document, view: &Verified) {
     document.table(table.finish());
 }
 
-/// Unchecked parts, and assumptions.
 fn left_out(document: &mut Document, view: &Verified) {
     let reasons = view.reasons();
     if reasons.is_empty() {

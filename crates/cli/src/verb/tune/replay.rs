@@ -14,9 +14,9 @@ use crate::offered::Offered;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
 use crate::recommend::is_partial;
-use crate::replay::build::Subject;
 use crate::replay::play::{self, ReplayRequest};
-use crate::replay::{build, page};
+use crate::replay::view::Subject;
+use crate::replay::{page, view};
 
 use super::Arguments;
 
@@ -45,7 +45,6 @@ const POLICY_NAMES: [&str; POLICIES.len() + 1] = {
     names
 };
 
-/// The usual policies for a host.
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "leader", "clairvoyant"];
 
 /// The same for a guest: its governor as it was set is the first, see [`guest_policy`].
@@ -85,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, opened: &Opened) -> Outcome {
     let partial = is_partial(opened);
     let detail = arguments.detail || by_vcpu;
     let subjects = (&subjects[..], by_vcpu);
-    let mut view = build::build(opened.info(), replayed, subjects, partial);
+    let mut view = view::build(opened.info(), replayed, subjects, partial);
     shown.sort(&mut [&mut view.vms])?;
     let document = |top| page::document(&view, top, shown.is_sorted(), detail);
     shown.print(&view, document)?;
@@ -129,7 +128,6 @@ fn usual(opened: &Opened) -> Result<Vec<Spec>, SpecError> {
     }
 }
 
-/// The governor of a guest as it was set when it was recorded.
 fn guest_policy(opened: &Opened) -> String {
     if rule::governor(opened).as_deref() != Some("haltpoll") {
         return "off".to_owned();
