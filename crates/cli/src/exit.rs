@@ -46,7 +46,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error, the code to leave with, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,

@@ -1,10 +1,4 @@
 //! Importing: open, read with progress, say what came of it.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`source`] | a file or stdin, and Ctrl-C while it keeps us waiting |
-//! | [`summary`] | what is said at the end |
-//! | [`explain`] | errors with what to do about them |
 
 mod explain;
 mod source;
@@ -27,7 +21,6 @@ use crate::progress::Progress;
 use crate::reading::rule;
 use crate::terminal;
 
-/// Bytes read at a time.
 const BUFFER: usize = 1 << 20;
 
 #[derive(Serialize)]

@@ -1,9 +1,4 @@
 //! Whether a capture is whole, and making a whole one of it: what `check` and `repair` say.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`view`] | what is said: each figure with its name, unit and meaning |
-//! | [`page`] | the same as it is shown |
 
 pub(crate) mod page;
 pub(crate) mod view;

@@ -1,12 +1,4 @@
 //! KVM's parameters on this host, as the verbs that set them or show them share it.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`ceilings`] | which VMs are meant: for ceilings, and for parameters in guests |
-//! | [`mod@explain`] | what to do about refusals |
-//! | [`watching`] | whether the VMs that run follow |
-//! | [`view`] | changes as data |
-//! | [`text`] | the same on a screen |
 
 pub(crate) mod ceilings;
 pub(crate) mod explain;

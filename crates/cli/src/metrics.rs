@@ -29,7 +29,6 @@ const DRAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Print them once, and end.
     pub(crate) once: Option<Format>,
     pub(crate) served: Served,
     pub(crate) watch: ToWatch,
@@ -74,7 +73,6 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A collector at work, and what it has brought so far.
 struct Counting {
     collector: Box<dyn Collector>,
     root: Root,
@@ -117,7 +115,6 @@ impl Counting {
         })
     }
 
-    /// Gives up the rights that counting and serving do not take.
     fn confine(&mut self, serving: &Serving) {
         let duties = Duties {
             writes: &serving.writes(),
@@ -132,7 +129,6 @@ impl Counting {
         Duration::from_nanos(run_ns) >= interval
     }
 
-    /// One drain, and a look at the host if it is time.
     fn turn(&mut self) -> Result<(), Failure> {
         let mut facts = Facts::default();
         self.collector.drain(&mut facts).map_err(explain)?;

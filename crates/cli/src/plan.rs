@@ -12,7 +12,6 @@ use haltwise_core::recording::Side;
 use haltwise_document::figures;
 use serde::{Deserialize, Serialize};
 
-/// Value of the field `schema`.
 pub(crate) const SCHEMA: &str = "haltwise-plan";
 
 /// The version of a plan for a host.
@@ -107,13 +106,11 @@ impl Scope {
     }
 }
 
-/// The ceiling that a VM shall have (`KVM_CAP_HALT_POLL`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCeiling {
     pub(crate) vm: String,
     pub(crate) halt_poll_ns: u32,
-    /// Goal of the VM, as in [`TuneGoal`].
     pub(crate) goal: String,
     /// Worth of a nanosecond of wake-up latency to the VM, in nanoseconds of CPU.
     pub(crate) lambda: f64,
@@ -128,7 +125,6 @@ pub(crate) struct Expected {
     pub(crate) cost_ns_per_halt: Effect,
     /// Polling, in % of one CPU for all vCPUs together.
     pub(crate) poll_cpu_percent: Effect,
-    /// Mean wake-up latency over all halts, in nanoseconds.
     pub(crate) wake_latency_mean_ns: Effect,
 }
 
@@ -154,7 +150,6 @@ pub(crate) struct Effect {
 }
 
 impl Plan {
-    /// Whether nothing is to be changed.
     pub(crate) fn leaves_it(&self) -> bool {
         self.settings.is_empty() && self.ceilings.is_empty()
     }

@@ -64,7 +64,6 @@ pub(crate) struct Known {
     /// How long after its window a halt of the host does not sleep, as recorded.
     pub(crate) overruns: Overruns,
     pub(crate) elsewhere: Option<Latencies>,
-    /// The calibration, which says what exits and IPIs cost.
     pub(crate) calibration: Option<Calibration>,
 }
 
@@ -142,7 +141,6 @@ pub(crate) fn of_latency(
 }
 
 impl Known {
-    /// Calibrated prices of exits and IPIs, for a capture of that side.
     pub(crate) fn prices(&self, recorded: Side) -> Prices {
         let calibration = self.calibration.as_ref();
         calibration.map_or_else(Prices::default, |it| it.prices(recorded))
@@ -181,7 +179,6 @@ pub(crate) fn calibration(given: &GivenCosts) -> Result<Option<Calibration>, Fai
     ))
 }
 
-/// The failure that the cost of a wake-up is not known.
 pub(crate) fn nothing_known() -> Failure {
     let error = anyhow!(
         "no sleep in this capture has a known wake-up latency, so the cost of a sleep is unknown"

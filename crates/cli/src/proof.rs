@@ -29,7 +29,6 @@ use crate::prices::price::Price;
 const SCHEMA: u32 = 1;
 const SCHEMA_OF_GUEST: u32 = 2;
 
-/// The version of a result of that side.
 pub(crate) fn schema(side: Side) -> u32 {
     match side {
         Side::Host => SCHEMA,

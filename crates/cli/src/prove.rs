@@ -104,7 +104,6 @@ pub(crate) struct ProofRequest {
     pub(crate) pair: WantedPair,
     pub(crate) latency_weight_milli: u64,
     pub(crate) plan: Option<Plan>,
-    /// Where predictions and outcomes are kept.
     pub(crate) ledger: Option<PathBuf>,
     pub(crate) given: Given,
 }

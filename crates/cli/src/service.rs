@@ -62,7 +62,6 @@ impl Notifier {
         self.send("STOPPING=1");
     }
 
-    /// One line that `systemctl status` shows.
     pub(crate) fn status(&self, text: &str) {
         self.send(&format!("STATUS={}", text.replace('\n', " ")));
     }

@@ -167,7 +167,6 @@ pub(crate) fn page(width: usize, text: impl FnOnce(Style) -> String) -> Result<(
     print(&text)
 }
 
-/// Prints a result that need not be text.
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     if kept::print(bytes) {
         return Ok(());

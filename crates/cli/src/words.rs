@@ -15,7 +15,6 @@ pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     }
 }
 
-/// Remarks on the recording at the end of every page, if there are any.
 pub(crate) fn of_recording(lost: u64, is_cut: bool) -> impl Iterator<Item = String> {
     let cut = "the recording was not finished; everything written is included";
     let lost = (lost > 0).then(|| format!("{} events were lost", count(lost)));
@@ -23,7 +22,6 @@ pub(crate) fn of_recording(lost: u64, is_cut: bool) -> impl Iterator<Item = Stri
     lost.into_iter().chain(cut)
 }
 
-/// The first of many names, and how many more there are.
 pub(crate) fn some(names: &[String], most: usize) -> String {
     let shown = names.iter().take(most).cloned().collect::<Vec<_>>();
     match names.len().saturating_sub(most) {

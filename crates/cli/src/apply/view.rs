@@ -23,7 +23,6 @@ pub(crate) struct Applied {
     pub(crate) turns: Vec<ChangeView>,
     pub(crate) already: Vec<Already>,
     pub(crate) warnings: Vec<String>,
-    /// Ceilings of the plan that were not set.
     pub(crate) unset: Vec<Unset>,
     /// Externally modified settings that are taken over, in words.
     pub(crate) taken_over: Vec<String>,
@@ -32,12 +31,10 @@ pub(crate) struct Applied {
     pub(crate) plan: Option<PlanView>,
     /// The VMs that run, once the ceiling was changed.
     pub(crate) vms: Vec<Watched>,
-    /// Why they were not watched.
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) undo: Option<String>,
 }
 
-/// A parameter or ceiling that has its value already.
 #[derive(Debug, Serialize)]
 pub(crate) struct Already {
     pub(crate) name: String,

@@ -66,7 +66,6 @@ pub(crate) fn confine(collector: &mut dyn Collector, root: &Root, duties: Duties
     ));
 }
 
-/// The source asked for, or the best one that works.
 pub(crate) fn attach(
     rung: Option<Rung>,
     options: &CollectOptions,
@@ -162,7 +161,6 @@ fn choose<T>(
     }
 }
 
-/// A collector's error with its exit code and what to do.
 pub(crate) fn explain(error: CollectError) -> Failure {
     let offers = "`haltwise status --check` says what this host offers";
     let (exit, hint) = match &error {

@@ -22,7 +22,6 @@ pub(crate) struct Interrupt {
     reload: Arc<AtomicBool>,
 }
 
-/// Number, code and name.
 const WATCHED: [(i32, usize, &str); 3] = [
     (SIGINT, 2, "SIGINT"),
     (SIGTERM, 15, "SIGTERM"),
@@ -55,12 +54,10 @@ impl Interrupt {
         })
     }
 
-    /// Whether SIGHUP came to a daemon since this was last asked.
     pub(crate) fn takes_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }
 
-    /// The name of the signal that came, if one did.
     pub(crate) fn came(&self) -> Option<&'static str> {
         let came = self.signal.load(Ordering::Relaxed);
         WATCHED

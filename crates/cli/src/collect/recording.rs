@@ -90,14 +90,12 @@ impl RecordingRequest {
     }
 }
 
-/// A recording that has ended, and the command that ran meanwhile.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) summary: Summary,
     command: Ended,
 }
 
-/// Records until something ends it, and says what came of it.
 pub(crate) fn run(wanted: &RecordingRequest) -> Outcome {
     let Some(Recorded { summary, command }) = record_if(wanted, |_| true)? else {
         return Ok(Exit::Done);

@@ -19,7 +19,6 @@ pub(crate) struct ToWatch {
     pub(crate) vms: Vec<VmSelector>,
     /// The source of the facts, or the best that works.
     pub(crate) rung: Option<Rung>,
-    /// Counts, or every halt.
     pub(crate) mode: Mode,
     /// Every halt where counts come of tracepoints: each comes to us there anyway, and counts of intervals of its own
     /// come late.
@@ -30,11 +29,9 @@ pub(crate) struct ToWatch {
 
 pub(crate) struct Watching {
     pub(crate) collector: Box<dyn Collector>,
-    /// How it counts, and of whom.
     pub(crate) options: CollectOptions,
     pub(crate) exits: Option<Recorded>,
     pub(crate) began_ns: u64,
-    /// Fields that cannot be observed.
     pub(crate) missing: Vec<Missing>,
 }
 

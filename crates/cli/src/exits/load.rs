@@ -83,7 +83,6 @@ impl Sink for Taking {
     }
 }
 
-/// Reads a capture, for one VM or for all.
 pub(crate) fn load(dir: &Path, by: By, vm: Option<&str>) -> Result<Loaded, Failure> {
     let opened = Opened::open(dir)?;
     let Some(recorded) = opened.info().exits.clone() else {

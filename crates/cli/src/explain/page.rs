@@ -260,7 +260,6 @@ fn small(document: &mut Document, view: &Explanation) {
     document.folded(format!("Below {limit} of a CPU"), folded);
 }
 
-/// Rules that could not judge, by what they lack.
 fn not_judged(document: &mut Document, view: &Explanation, on: On) {
     if view.not_judged.is_empty() {
         return;

@@ -59,7 +59,6 @@ impl Exposition {
         text
     }
 
-    /// A request was refused, or did not come in time.
     pub(super) fn refused(&self) {
         let mut cost = self.cost();
         cost.refused_requests = cost.refused_requests.saturating_add(1);
@@ -70,5 +69,4 @@ impl Exposition {
     }
 }
 
-/// Prefix of the metrics of this program itself.
 pub(super) const PREFIX: &str = "haltwise_exporter";

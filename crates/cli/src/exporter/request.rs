@@ -10,8 +10,10 @@ const HEADERS: usize = 48;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Metrics, with their text or without (`HEAD`).
-    Metrics { format: Format, with_body: bool },
-    /// The page that says where they are.
+    Metrics {
+        format: Format,
+        with_body: bool,
+    },
     Index,
     /// Nothing that is answered: the status that says why.
     Refused(&'static str),

@@ -14,7 +14,6 @@ use crate::exit::Failure;
 use crate::service::Notifier;
 use crate::terminal;
 
-/// Where metrics are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
     pub(crate) listen: Option<Address>,
@@ -41,7 +40,6 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Binds the address: [`Serving::serve`] answers.
     pub(crate) fn bind(served: &Served) -> Result<Self, Failure> {
         Ok(Self {
             notifier: Notifier::connect().context("reach systemd by NOTIFY_SOCKET")?,
@@ -51,7 +49,6 @@ impl Serving {
         })
     }
 
-    /// The directories of the socket and of the file.
     pub(crate) fn writes(&self) -> Vec<PathBuf> {
         let directories = [
             self.listener.as_ref().and_then(Listener::directory),

@@ -50,7 +50,6 @@ pub(crate) struct Watched {
     newest_ns: u64,
 }
 
-/// A VM, and what it did since it was first seen.
 #[derive(Debug)]
 struct Seen {
     vm: Vm,
@@ -126,7 +125,6 @@ impl Watched {
         }
     }
 
-    /// Settings that were read first, or have changed.
     pub(crate) fn knobs(&mut self, knobs: &[Knob]) {
         for knob in knobs
             .iter()

@@ -32,7 +32,6 @@ impl<'a> Source<'a> {
         Ok(Self { file, interrupt })
     }
 
-    /// Its size in bytes, where that is known.
     pub(super) fn size(&self) -> Option<u64> {
         let metadata = self.file.metadata().ok()?;
         (metadata.is_file() && metadata.len() > 0).then_some(metadata.len())

@@ -5,7 +5,6 @@ use haltwise_core::units::Nanos;
 
 use crate::number::counted;
 
-/// Counts of skipped input, sorted by reason.
 pub(super) fn skipped(imported: &Imported) -> Vec<String> {
     let skipped = imported.skipped.iter();
     let mut skipped: Vec<_> = skipped.map(|(why, count)| (why.as_str(), count)).collect();

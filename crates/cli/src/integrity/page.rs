@@ -8,7 +8,6 @@ use super::view::{CheckedCapture, CheckedTable, DamagedPlace, RepairedCapture};
 use crate::number::count;
 use crate::words::plural;
 
-/// Output of `haltwise check`, with `top` rows of each table.
 pub(crate) fn check(check: &CheckedCapture, top: usize) -> Document {
     let mut document = Document::new();
     let state = match (check.whole, check.live, check.state) {
@@ -37,7 +36,6 @@ pub(crate) fn check(check: &CheckedCapture, top: usize) -> Document {
     document
 }
 
-/// Output of `haltwise check --repair`, with `top` rows of each table.
 pub(crate) fn repair(repair: &RepairedCapture, top: usize) -> Document {
     let mut document = Document::new();
     let (old, new) = (&repair.capture, &repair.output);

@@ -126,7 +126,6 @@ impl CheckedCapture {
 }
 
 impl RepairedCapture {
-    /// Describes a capture in which `found` was found.
     pub(crate) fn new(dir: &Path, found: &Checkup, made: &Summary) -> Self {
         let kept = made.tables.iter().map(|(table, size)| KeptTable {
             table: table.clone(),

@@ -13,12 +13,10 @@ use crate::exit::{Exit, Failure};
 use crate::knob::explain::explain;
 use crate::plan::PlannedCeiling;
 
-/// Targets in VMs with the values that they should have.
 pub(crate) type Wanted = Vec<(Target, u32)>;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Unset {
-    /// The VM, as the plan names it.
     pub(crate) vm: String,
     pub(crate) why: String,
 }
@@ -42,7 +40,6 @@ fn selected<'a>(
     selected.map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))
 }
 
-/// Each parameter in the guest of each VM that is meant.
 pub(crate) fn in_guests(
     root: &Root,
     wanted: &[VmSelector],
@@ -62,7 +59,6 @@ pub(crate) fn in_guests(
     Ok(guests)
 }
 
-/// Every VM of the processes that are meant.
 pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Wanted, Failure> {
     let vms = discovery::scan(root)?.vms;
     let selected = selected(&vms, wanted)?;

@@ -47,7 +47,6 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     }
 }
 
-/// An apply or undo that was cut off.
 pub(crate) fn page_cut_off(page: &mut Page, cut_off: &CutOffView) {
     let changes = cut_off.turns.iter().map(|change| {
         let result = match change.result {
@@ -80,7 +79,6 @@ pub(crate) fn disabled(vcpus: &[u32]) -> String {
     )
 }
 
-/// The windows of a VM's vCPUs, smallest and largest.
 pub(crate) fn window(ns: Option<(u32, u32)>, vetoed_vcpus: &[u32]) -> Option<String> {
     match ns {
         None if !vetoed_vcpus.is_empty() => Some("not polled".to_owned()),

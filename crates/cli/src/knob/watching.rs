@@ -78,7 +78,6 @@ pub(crate) fn refuses(vm: &Watched) -> Option<&'static str> {
     }
 }
 
-/// Watches the VMs under a change that has been made.
 pub(crate) fn watch(root: &Root, change: &CeilingChange) -> Vms {
     let support = match inspect(root) {
         Ok(support) => support,

@@ -59,7 +59,6 @@ impl Ceilings {
         known.unwrap_or(Ceiling::Fixed)
     }
 
-    /// Whether its VMM has answered when it was asked last.
     pub(crate) fn has_answered(&self, vm: VmKey) -> bool {
         !self.silent.contains_key(&process_of(vm))
     }

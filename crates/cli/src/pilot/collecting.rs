@@ -20,7 +20,6 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
 pub(crate) type Collected = Vec<(VmKey, Option<Stretch>)>;
 
-/// VMs that ended before so long are forgotten.
 const FORGET_NS: u64 = 60_000_000_000;
 
 /// Records one stretch after the other. Its programs are loaded once, which takes more CPU time than a stretch, and are
@@ -36,7 +35,6 @@ pub(crate) struct Collecting {
     kernel_cpu_ns: u64,
 }
 
-/// A collector, and the VMs that it records, if it does.
 #[derive(Debug)]
 struct Attached {
     pids: Option<Vec<Pid>>,
@@ -82,14 +80,12 @@ impl Collecting {
         self.running.is_some()
     }
 
-    /// CPU time of the programs in the kernel so far.
     pub(crate) fn kernel_cpu_ns(&self) -> u64 {
         let attached = self.attached.as_ref();
         let now = attached.and_then(|it| it.collector.kernel_cpu_ns());
         self.kernel_cpu_ns + now.unwrap_or(0)
     }
 
-    /// Begins a stretch, attaching where that is needed.
     pub(crate) fn start(&mut self, wanted: &Wanted) -> Result<(), Failure> {
         let mut pids: Vec<Pid> = wanted.vms.iter().map(|vm| vm.pid).collect();
         pids.sort_unstable();
@@ -137,7 +133,6 @@ impl Collecting {
         Ok(())
     }
 
-    /// Records nothing until the next stretch.
     pub(crate) fn rest(&mut self) -> Result<(), Failure> {
         self.running = None;
         let Some(attached) = &mut self.attached else {
@@ -188,7 +183,6 @@ impl Collecting {
     }
 }
 
-/// The VMs that a collector knows, by their index in facts.
 pub(super) fn keys(roster: &Roster) -> BTreeMap<VmIndex, VmKey> {
     let vms = roster.vms.iter();
     vms.map(|vm| (vm.index, vm.key)).collect()

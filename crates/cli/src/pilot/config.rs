@@ -28,7 +28,6 @@ const HINT: &str = "contrib/pilot.toml in the package describes each key";
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Config {
     pub(crate) goals: Goals,
-    /// Limits of the pilot's actions.
     pub(crate) limits: Limits,
     pub(crate) metrics: Served,
 }
@@ -185,7 +184,6 @@ fn of_vms(table: Spanned<VmTable>) -> Result<GoalOfVms, Wrong> {
     })
 }
 
-/// The goal that a name or a number means.
 fn goal(
     name: Option<&Spanned<String>>,
     weight: Option<&Spanned<f64>>,

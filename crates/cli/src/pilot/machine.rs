@@ -178,7 +178,6 @@ impl Machine {
         snapshot.map_or_else(|_| Baseline::default(), |it| it.baseline)
     }
 
-    /// How busy the host was since this was read last.
     fn host(&mut self) {
         self.host.sched_ext = params::read(&self.root, 0).is_ok_and(|knobs| {
             knobs

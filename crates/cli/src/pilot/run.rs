@@ -99,7 +99,6 @@ struct Running<'a> {
     keeping: Keeping,
 }
 
-/// Runs until a signal comes or its time is over.
 pub(crate) fn run(options: &PilotOptions) -> Outcome {
     let root = &options.given.root;
     check_kvm(root)?;
@@ -315,7 +314,6 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Whether there is an answer for each VM that can have one.
     fn has_looked(&self) -> bool {
         let standing = self.pilot.standing();
         self.began.elapsed() >= 3 * INTERVAL
@@ -398,7 +396,6 @@ impl<'a> Running<'a> {
         terminal::print(&format!("{line}\n"))
     }
 
-    /// Shows the state to systemd and as metrics.
     fn show(&self, status: &PilotStatus) {
         if let Some(line) = &status.last_decision {
             self.serving.notifier.status(line);
@@ -431,7 +428,6 @@ impl<'a> Running<'a> {
         clock::process_cpu_ns().saturating_sub(self.cpu_before_ns)
     }
 
-    /// CPU time of the pilot's programs in the kernel, where known.
     fn kernel_cpu_ns(&self) -> Option<u64> {
         let of_counts = self.machine.kernel_cpu_ns()?;
         Some(of_counts + self.collecting.kernel_cpu_ns())

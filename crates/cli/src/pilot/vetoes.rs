@@ -15,7 +15,6 @@ const HOLDS: Duration = Duration::from_secs(320);
 pub(crate) struct Vetoes(BTreeMap<VmKey, Instant>);
 
 impl Vetoes {
-    /// Facts show whether a VM's guest lets its host poll.
     pub(crate) fn note(&mut self, vm: VmKey, is_vetoed: bool, now: Instant) {
         if is_vetoed {
             self.0.insert(vm, now);
@@ -41,7 +40,6 @@ impl Vetoes {
         noted.is_some_and(|at| now.saturating_duration_since(*at) < HOLDS)
     }
 
-    /// Forgets what is too old, or of VMs that have gone.
     pub(crate) fn forget(&mut self, is_here: impl Fn(&VmKey) -> bool, now: Instant) {
         let is_new = |at: &Instant| now.saturating_duration_since(*at) < HOLDS;
         self.0.retain(|vm, at| is_new(at) && is_here(vm));

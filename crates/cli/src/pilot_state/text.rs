@@ -10,7 +10,6 @@ use crate::page::{Page, fit_middle, harmless};
 pub(crate) const SAVED: &str = "Saved: CPU time, with latency by the goal, against the ceiling found, by replay; in \
                                 brackets its 95 % interval.";
 
-/// Process of the pilot, its mode, and the time of its last word.
 pub(crate) fn pilot(status: &PilotStatus) -> String {
     format!(
         "pid {}, mode {}, goal {}; state of {}",
@@ -26,7 +25,6 @@ pub(crate) fn since(vm: &PilotVm) -> Option<String> {
     vm.found_ns.map(|_| harmless(&vm.since_utc))
 }
 
-/// Setting in force for a VM, and since when.
 fn setting(vm: &PilotVm) -> String {
     let since = since(vm).map_or_else(String::new, |since| format!(" since {since}"));
     let found = vm
@@ -47,7 +45,6 @@ pub(crate) fn name(name: &str, width: usize) -> String {
     format!("  {}: ", fit_middle(&harmless(name), width / 2))
 }
 
-/// All that is said of a VM, behind first words.
 pub(crate) fn vm(page: &mut Page, first: &str, vm: &PilotVm) {
     let text = format!("{}; {}", setting(vm), benefit_and_why(vm));
     page.wrapped(first, &text, 4);

@@ -3,7 +3,6 @@
 use super::Source;
 use crate::number::{count, nanos, three_digits};
 
-/// Where the CPU time of a block comes from.
 pub(crate) fn source(of: Source) -> &'static str {
     match of {
         Source::Calibrated => "as calibrated",
@@ -25,7 +24,6 @@ pub(crate) fn sleep(switch_cpu_ns: u64, of: Source) -> String {
     format!("a sleep costs {cost} of CPU time ({source})")
 }
 
-/// The same, and what a nanosecond of latency costs.
 pub(crate) fn cost(switch_cpu_ns: u64, of: Source, latency_weight: f64) -> String {
     let (sleep, weight) = (sleep(switch_cpu_ns, of), three_digits(latency_weight));
     format!("{sleep}; 1 ns of latency counts as {weight} of CPU time")

@@ -13,7 +13,6 @@ const ROW: f64 = 18.0;
 /// A letter in a box: monospace, at 11 units.
 const LETTER: f64 = 6.6;
 
-/// Colours of what boxes are, and their names.
 pub(crate) const KINDS: [(&str, &str); 5] = [
     ("f-guest", "guest"),
     ("f-kernel", "kernel"),

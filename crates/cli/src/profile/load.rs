@@ -54,7 +54,6 @@ impl Loaded {
     }
 }
 
-/// Reads a capture, for one VM or for all.
 pub(crate) fn load(dir: &Path, vm: Option<&str>) -> Result<Loaded, Failure> {
     let opened = Opened::open(dir)?;
     if opened.info().profile.is_none() {

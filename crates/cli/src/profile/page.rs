@@ -9,7 +9,6 @@ use super::view::{Part, ProfileGroup, ProfileResult, ProfiledExit, ProfiledSymbo
 use crate::number::{count, nanos, scaled, share};
 use crate::words::plural;
 
-/// All tables, or the one by this, with so many rows of each.
 pub(crate) fn document(view: &ProfileResult, by: Option<By>, top: usize) -> Document {
     let mut document = Document::new();
     opening(&mut document, view);
@@ -87,7 +86,6 @@ fn opening(document: &mut Document, view: &ProfileResult) {
     }
 }
 
-/// A table in the event's unit.
 fn rows<'a, R: Figures>(
     view: &ProfileResult,
     caption: &'static str,
@@ -163,7 +161,6 @@ fn groups(view: &ProfileResult, top: usize) -> Table {
         .finish()
 }
 
-/// Exits, each with what it was busy with and the symbols that were hit.
 fn exits(document: &mut Document, exits: &[ProfiledExit], top: usize) {
     for exit in exits.iter().take(top) {
         let mark = if exit.by == Some("stack") { "*" } else { "" };

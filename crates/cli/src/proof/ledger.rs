@@ -1,10 +1,5 @@
 //! The ledger: what replay predicted and what was then measured, proof by proof, so that the tool's
 //! quality has a number.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`entry`] | one proof, as a line of the file |
-//! | [`mod@file`] | lines added so that a crash loses at most the last, and read with suspicion |
 
 pub(crate) mod entry;
 pub(crate) mod file;

@@ -38,7 +38,6 @@ pub(crate) struct Used {
     pub(crate) awake_percent: Option<f64>,
     pub(crate) cycles_per_s: Option<f64>,
     pub(crate) watts: Option<f64>,
-    /// CPU time of vCPUs, in % of a CPU, all together.
     pub(crate) vcpu_percent: Option<f64>,
     pub(crate) switches_per_s: Option<f64>,
     /// Share of the time in which some task waited for a CPU.
@@ -62,7 +61,6 @@ impl Meters {
         }
     }
 
-    /// Reads the CPUs' PMUs, if it is time to.
     pub(crate) fn count(&mut self, cycles: &mut Cycles, time_ns: u64, is_last: bool) {
         let last_ns = self.cycles.last().map(|(time_ns, _)| *time_ns);
         let is_time = last_ns.is_none_or(|last_ns| time_ns.saturating_sub(last_ns) >= CYCLES_NS);
@@ -73,7 +71,6 @@ impl Meters {
         }
     }
 
-    /// Usage from `since_ns` to the last reading.
     pub(crate) fn used(&self, since_ns: u64) -> Used {
         let vcpu_percent = self.vcpu_percent(since_ns);
         let cycles_per_s = rate(&self.cycles, since_ns).map(|per_ns| per_ns * 1e9);

@@ -190,7 +190,6 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// Predictions of replay for one figure, of B and of A.
 struct Predicted {
     figure: Figure,
     of: [Option<Prediction>; 2],

@@ -33,7 +33,6 @@ pub(crate) struct Parameters {
     touched: bool,
 }
 
-/// The parameters that either setting changes.
 fn changed(sides: &Sides) -> Vec<Parameter> {
     let (a, b) = (sides.values(false), sides.values(true));
     // Where each VM has a ceiling of its own, no VM follows halt_poll_ns.

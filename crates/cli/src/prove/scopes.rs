@@ -111,7 +111,6 @@ impl Scopes {
         split
     }
 
-    /// The costs of halts in a scope, by its own goal.
     pub(super) fn cost(&self, place: usize, of_all: &Cost) -> Cost {
         let weight = self.vms.get(place).map(|scope| scope.weight_milli);
         Cost {

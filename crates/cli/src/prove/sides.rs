@@ -24,7 +24,6 @@ use crate::reading::knobs::knobs_of;
 #[derive(Debug, Clone)]
 pub(crate) struct Sides {
     pub(crate) side: Side,
-    /// Parameters of that side at the beginning.
     pub(crate) in_force: Values,
     /// The same under A and B.
     values: [Values; 2],
@@ -77,7 +76,6 @@ impl Sides {
         Ok(sides)
     }
 
-    /// A command sets the ceiling and nothing else.
     fn are_ceilings_alone(
         &self,
         in_force: Knobs,
@@ -109,7 +107,6 @@ impl Sides {
         Ok(())
     }
 
-    /// The parameters of that side under a setting.
     pub(crate) fn values(&self, is_b: bool) -> &Values {
         &self.values[usize::from(is_b)]
     }
@@ -122,7 +119,6 @@ impl Sides {
         self.values(is_b).get(ceiling).unwrap_or(0)
     }
 
-    /// Whether parameters or ceilings are to be set.
     pub(crate) fn are_set(&self) -> bool {
         let differ = self.values != [self.in_force; 2] || !self.scopes.is_empty();
         differ && !self.starts_vms
@@ -141,7 +137,6 @@ impl Sides {
         })
     }
 
-    /// A host's parameters under which a block is recorded.
     pub(crate) fn recorded(&self, is_b: bool) -> Knobs {
         if self.starts_vms {
             self.in_force.into()
@@ -164,7 +159,6 @@ impl Sides {
     }
 }
 
-/// Refuses a machine on which that side cannot be measured.
 fn check(wanted: &ProofRequest, root: &Root) -> Result<(), Failure> {
     match wanted.pair.side {
         Side::Guest => guest::check(wanted),

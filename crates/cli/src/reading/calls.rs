@@ -10,7 +10,6 @@ use haltwise_core::verify::calls::Calls;
 /// more can wait only where the two tables do not belong together.
 const WAITING: usize = 1 << 20;
 
-/// The table of calls, read as far as is needed.
 pub(super) struct CallTable {
     rows: Option<Rows<WindowChange>>,
     calls: Calls,

@@ -72,7 +72,6 @@ pub(crate) fn load(
     Ok((recording, ends))
 }
 
-/// Facts that are known before the tables are read.
 fn reported(info: &CaptureInfo) -> ReportedRecording {
     ReportedRecording {
         rung: info.rung,

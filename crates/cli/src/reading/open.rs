@@ -5,7 +5,6 @@ use haltwise_capture::error::CaptureReadError;
 use super::opened::Broken;
 use crate::exit::{Exit, Failure};
 
-/// A capture that cannot be read, with what to do about it.
 pub(crate) fn explain(error: CaptureReadError) -> Failure {
     explain_shared(&Broken::new(error))
 }

@@ -33,7 +33,6 @@ pub(crate) trait Sink {
 
     fn change(&mut self, _: &WindowChange) {}
 
-    /// The counts of a vCPU and an interval.
     fn counts(&mut self, _: &HaltCounts) {}
 
     fn exits(&mut self, _: &Exits) {}

@@ -10,7 +10,6 @@ use haltwise_host::clock;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
-/// The name that stands for stdin and stdout.
 pub(crate) const PIPE: &str = "-";
 
 #[derive(Debug)]

@@ -43,7 +43,6 @@ pub(crate) fn vms(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIndex
     Ok(picked)
 }
 
-/// Whether a VM is among those wanted, where not all are.
 pub(crate) fn is_among(wanted: Option<&[VmIndex]>, vm: Option<VmIndex>) -> bool {
     wanted.is_none_or(|wanted| vm.is_some_and(|vm| wanted.contains(&vm)))
 }

@@ -96,7 +96,6 @@ fn remarks(root: &Root, lines: &[Line]) -> Vec<String> {
     all.chain(next).map(|it| it.finding.to_string()).collect()
 }
 
-/// Snapshot of the recorded settings, or why nothing is known of them.
 fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
     match Snapshot::read(root) {
         Ok(look) => Ok(Ok(look)),
@@ -168,7 +167,6 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
     }
 }
 
-/// Default of a parameter; of KVM's, on this kernel, if that is known.
 fn default(kvm: Option<&Knobs>, parameter: Parameter) -> Option<u32> {
     let kvm = kvm.map_or_else(Values::default, |kvm| Values::from(*kvm));
     kvm.over(Params::default()).get(parameter)

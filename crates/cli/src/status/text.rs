@@ -63,7 +63,6 @@ pub(crate) fn render(status: &Status, width: usize, rows: usize) -> String {
     page.finish()
 }
 
-/// A value as the parameter's file has it.
 fn written(name: &str, value: u32) -> String {
     let parameter = name.parse::<Parameter>();
     parameter.map_or_else(|_| value.to_string(), |it| it.written(value))

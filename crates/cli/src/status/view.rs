@@ -50,10 +50,8 @@ pub(crate) struct StepView {
     /// Values before the first apply, and the values that were set.
     pub(crate) turns: Vec<ChangeView>,
     pub(crate) unknown: Vec<UnknownView>,
-    /// Settings modified externally since.
     pub(crate) gone: Vec<String>,
     pub(crate) persists: bool,
-    /// The command that restores what was before.
     pub(crate) undo: String,
 }
 
@@ -61,10 +59,8 @@ pub(crate) struct StepView {
 #[derive(Debug, Serialize)]
 pub(crate) struct UnknownView {
     pub(crate) name: String,
-    /// Value before the first apply.
     pub(crate) old: Option<String>,
     pub(crate) set: Option<String>,
-    /// Why its value is not known.
     pub(crate) why: String,
 }
 

@@ -33,7 +33,6 @@ pub(crate) fn is_on() -> bool {
     KEPT.with_borrow(Option::is_some)
 }
 
-/// Keeps a piece of a result, if it is to be kept.
 pub(super) fn print(bytes: &[u8]) -> bool {
     KEPT.with_borrow_mut(|kept| match kept {
         Some(kept) => {
@@ -44,7 +43,6 @@ pub(super) fn print(bytes: &[u8]) -> bool {
     })
 }
 
-/// Keeps a line that was said, if it is to be kept.
 pub(super) fn say(text: &str) -> bool {
     KEPT.with_borrow_mut(|kept| match kept {
         Some(kept) => {

@@ -23,12 +23,10 @@ pub(crate) enum Column {
     P99,
     Window,
     Ceiling,
-    /// State of the VM in the pilot.
     Pilot,
     Saved,
     Exits,
     History,
-    /// The most frequent reasons of exits.
     Reasons,
 }
 

@@ -40,9 +40,7 @@ const LEAST: (u16, u16) = (20, 4);
 const TABLE: u16 = 5;
 
 const GOOD: Style = Style::new().fg(Color::Green);
-/// Worth a look.
 const WORTH: Style = Style::new().fg(Color::Yellow);
-/// Must not be overlooked.
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
@@ -133,7 +131,6 @@ fn vcpu(model: &Model, vm: VmIndex, id: VcpuId, rows: &[TopRow], area: Rect, buf
 const REASONS: u16 = 5;
 const FEW: u16 = 3;
 
-/// Charts of a VM or a vCPU, and where its halted time goes.
 fn details(model: &Model, key: Key, vcpus: u64, area: Rect, buffer: &mut Buffer) {
     let room = area.height;
     let has_room = room >= parts::height(model, FEW) + charts::LEAST;

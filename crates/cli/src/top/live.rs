@@ -31,7 +31,6 @@ const DRAIN_HALTS: Duration = Duration::from_millis(20);
 /// Between two drains when only counts are read: so long a VM must run to be known by its name.
 const DRAIN_COUNTS: Duration = Duration::from_millis(100);
 
-/// A collector at work, and the step that is under way.
 pub(crate) struct Live {
     collector: Box<dyn Collector>,
     root: Root,
@@ -92,7 +91,6 @@ impl Live {
         (roster.vms.len(), roster.vcpus.len())
     }
 
-    /// Drains, and gives the step if that is over.
     pub(crate) fn turn(&mut self) -> Result<Option<Step>, Failure> {
         // Before the drain: then the collector has reached the end of its own interval too.
         let due = self.is_due();
@@ -119,7 +117,6 @@ impl Live {
         self.step.start_ns.saturating_add(self.interval_ns)
     }
 
-    /// How long nothing needs to be done.
     pub(crate) fn rest(&self) -> Duration {
         let drain = match self.mode {
             Mode::Full => DRAIN_HALTS,

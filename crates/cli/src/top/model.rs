@@ -60,7 +60,6 @@ impl Standing {
     }
 }
 
-/// Everything that a screen is drawn from.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     pub(crate) origin: Origin,
@@ -145,7 +144,6 @@ impl Model {
         }
     }
 
-    /// The rows of that table, filtered and sorted.
     pub(crate) fn rows(&self) -> Vec<TopRow> {
         let Some(step) = self.step() else {
             return Vec::new();

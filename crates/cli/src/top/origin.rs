@@ -4,7 +4,6 @@ use haltwise_capture::info::Clock;
 use haltwise_core::exit::names::Names;
 use haltwise_core::recording::{Missing, Mode, Rung};
 
-/// A host that is watched, or a capture.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     /// The capture's directory; `None` of a live view.

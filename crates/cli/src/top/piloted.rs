@@ -51,7 +51,6 @@ pub(crate) fn of(status: &PilotStatus, vms: &[Vm]) -> Piloted {
     vms.iter().filter_map(of_vm).collect()
 }
 
-/// Paragraph about a VM, after a first word, in `width` columns.
 pub(crate) fn paragraph(first: &str, vm: &PilotVm, width: usize) -> String {
     let mut page = Page::new(width);
     text::vm(&mut page, first, vm);

@@ -189,7 +189,6 @@ fn at_readings(whole: Interval, length_ns: u64, readings: BTreeSet<u64>) -> Vec<
     closed(ends, whole.end_ns, length_ns)
 }
 
-/// Lets the last step end with the recording.
 fn closed(mut ends: Vec<u64>, end_ns: u64, length_ns: u64) -> Vec<u64> {
     match ends.last_mut() {
         Some(last) if *last > end_ns || end_ns - *last <= length_ns / 2 => *last = end_ns,
@@ -206,7 +205,6 @@ struct Reader {
     wanted: Option<Vec<VmIndex>>,
     is_full: bool,
     has_exits: bool,
-    /// Rows of the large tables.
     facts: u64,
 }
 
@@ -222,7 +220,6 @@ impl Reader {
         &mut self.steps[place]
     }
 
-    /// The step of a row, where its VM is wanted.
     fn step(&mut self, vm: Option<VmIndex>, time_ns: u64) -> Option<&mut Step> {
         self.facts += 1;
         if self.facts.is_multiple_of(LOOK) {
@@ -231,7 +228,6 @@ impl Reader {
         self.is_wanted(vm).then(|| self.at(time_ns))
     }
 
-    /// Puts the small tables into their steps.
     fn small_tables(&mut self, opened: &Opened) {
         for sample in &opened.host_samples().rows {
             self.at(sample.time_ns).host.sample(sample);

@@ -27,7 +27,6 @@ pub(crate) struct TopRow {
     /// Remarks of the pilot on the row, if the row is a VM.
     pub(crate) pilot: Option<Rc<PilotVm>>,
     pub(crate) vcpus: usize,
-    /// vCPUs whose guest disabled host polling.
     pub(crate) vetoes: usize,
     pub(crate) figures: IntervalFigures,
 }
@@ -64,7 +63,6 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRo
     rows.chain(unplaced(step, Some(vm.index), names)).collect()
 }
 
-/// The whole host.
 pub(crate) fn of_all(step: &Step, names: Option<&Names>) -> TopRow {
     row(step, None, Key::Host, String::new(), names)
 }
@@ -107,7 +105,6 @@ fn row(step: &Step, vm: Option<&Vm>, key: Key, name: String, names: Option<&Name
     }
 }
 
-/// Why a VM and its vCPUs have no figures, if they have none.
 fn instead(step: &Step, vm: &Vm) -> Option<String> {
     if let Observable::No(reason) = &vm.observable {
         return Some(format!("not observable: {}", tame(reason)));

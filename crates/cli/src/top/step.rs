@@ -95,12 +95,9 @@ pub(crate) fn lost_count(losses: &Losses) -> u64 {
 pub(crate) struct Around {
     /// VMs that were there, or did something.
     pub(crate) vms: Rc<Vec<Vm>>,
-    /// Their vCPUs, in order.
     pub(crate) vcpus: Rc<Vec<Vcpu>>,
     pub(crate) knobs: Rc<BTreeMap<String, String>>,
-    /// Events lost since the beginning, by place.
     pub(crate) lost: Rc<Losses>,
-    /// Time that the recorder's programs add to a halt.
     pub(crate) added_ns_per_halt: Option<f64>,
     pub(crate) pilot: Rc<Piloted>,
 }
@@ -183,7 +180,6 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A step in which nothing has happened yet.
     pub(crate) fn between(start_ns: u64, end_ns: u64) -> Self {
         Self {
             start_ns,
@@ -192,7 +188,6 @@ impl Step {
         }
     }
 
-    /// Adds a batch, all of which belongs to this step.
     pub(crate) fn facts(&mut self, facts: &Facts) {
         facts.halts.iter().for_each(|halt| self.halt(halt));
         facts.windows.iter().for_each(|change| self.window(change));
@@ -228,7 +223,6 @@ impl Step {
         self.cells.entry(Place { vm, vcpu }).or_default()
     }
 
-    /// Notes the CPU time between two looks at the threads.
     pub(crate) fn use_cpus(&mut self, before: &Used, now: &Used) {
         for (place, (cpu_ns, over_ns)) in now {
             let (cpu_before, over_before) = before.get(place).copied().unwrap_or_default();
@@ -318,7 +312,6 @@ impl Step {
         own.iter().filter(is_it)
     }
 
-    /// The vCPUs of a VM that are known or did something.
     pub(crate) fn vcpus(&self, vm: VmIndex) -> BTreeSet<VcpuId> {
         let acted = self.of(Key::Vm(vm)).filter_map(|(id, _)| id);
         let known = self.known(Key::Vm(vm)).map(|vcpu| vcpu.id);

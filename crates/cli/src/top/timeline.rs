@@ -12,7 +12,6 @@ const LIVE_CELLS: usize = 10_000;
 /// Steps of a live view, however few vCPUs there are: an hour in steps of a second.
 const LIVE_STEPS: usize = 3_600;
 
-/// Steps in order of time, and a cursor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     steps: VecDeque<Step>,
@@ -67,7 +66,6 @@ impl Timeline {
         self.steps.range(end.saturating_sub(count)..end)
     }
 
-    /// Start of the first step and end of the last.
     pub(crate) fn span(&self) -> (u64, u64) {
         let first = self.steps.front().map_or(0, |step| step.start_ns);
         (first, self.steps.back().map_or(first, |step| step.end_ns))
@@ -78,7 +76,6 @@ impl Timeline {
         self.at = Some(position.min(self.newest()));
     }
 
-    /// Looks at the step that holds a moment.
     pub(crate) fn seek_time(&mut self, time_ns: u64) {
         self.seek(self.steps.partition_point(|step| step.end_ns <= time_ns));
     }

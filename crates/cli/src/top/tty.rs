@@ -22,7 +22,6 @@ pub(crate) struct Tty {
     events: Receiver<io::Result<Event>>,
 }
 
-/// Refuses where no full screen can be drawn.
 pub(crate) fn check() -> Result<(), Failure> {
     let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let why = match (io::stdout().is_terminal(), dumb) {
@@ -53,7 +52,6 @@ impl Tty {
         })
     }
 
-    /// Waits for an event, so long at most.
     pub(crate) fn next(&self, wait: Duration) -> Result<Option<Event>, Failure> {
         let event = match self.events.recv_timeout(wait) {
             Ok(event) => Some(event.context("read keys").map_err(lost)?),

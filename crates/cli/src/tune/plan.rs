@@ -53,7 +53,6 @@ pub(crate) fn of_guest(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
     }
 }
 
-/// A plan for this capture that changes nothing.
 fn empty(info: &CaptureInfo, scope: Scope, of: &Recommendation, halts: u64) -> Plan {
     let ended = info.ended.as_ref();
     Plan {

@@ -88,7 +88,6 @@ pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
     rows.chain(best).map(line).collect()
 }
 
-/// The settings played, and what each came to.
 pub(crate) fn settings_table(lines: &[SettingLine], top: usize) -> Table {
     Rows::new("Settings", lines, top)
         .show(&["setting", "poll_cpu_percent", "cpu_percent", "blocks_per_s"])

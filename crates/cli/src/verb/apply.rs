@@ -94,7 +94,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     apply::run(options, wanted)
 }
 
-/// Targets and their values, as the command line has them.
 fn targets(arguments: &Arguments) -> Result<Vec<(Target, u32)>, Failure> {
     let (root, vms) = (&arguments.options.root, &arguments.vms);
     if let Some(text) = &arguments.ceiling {

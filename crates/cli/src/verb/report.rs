@@ -174,7 +174,6 @@ const BY: Offered<String> = Offered {
     read: |text| Ok(text.to_owned()),
 };
 
-/// Short names of fields to sort by.
 const SORT: [(&str, &str); 8] = [
     ("cpu", "cpu.cpu_percent"),
     ("poll", "account.poll.cpu_percent"),

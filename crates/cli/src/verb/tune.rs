@@ -127,7 +127,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Refuses what has no meaning for the governor of a guest.
     fn refuse_for_guest(&self, goals: &BTreeMap<VmIndex, GoalName>) -> Result<(), Failure> {
         let given = [
             (self.ceiling_only, "--ceiling-only"),

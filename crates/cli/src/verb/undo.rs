@@ -118,7 +118,6 @@ fn reversal(now: &Snapshot, options: &Arguments) -> Result<Reversal, Failure> {
     }
 }
 
-/// Process of a pilot that runs, and may change settings.
 fn acting_pid(root: &Root) -> Option<u32> {
     kept::acting_pid(root, clock::wall_ns())
 }

@@ -22,7 +22,6 @@ pub(crate) fn account(user: Option<&str>) -> Result<Option<Account>, Failure> {
 }
 
 impl Child {
-    /// Starts the command, if there is one, as this account or ours.
     pub(crate) fn spawn(command: &[OsString], account: Option<Account>) -> Result<Self, Failure> {
         let name = command.first();
         let name = name.map_or_else(String::new, |it| it.to_string_lossy().into_owned());

@@ -32,7 +32,6 @@ const FREE_SHARE: u64 = 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) keep: Duration,
-    /// Data beyond this many bytes is dropped.
     pub(crate) most_bytes: u64,
 }
 
@@ -126,7 +125,6 @@ impl Ring {
         Segment::of(self.directory.path(), self.current.number.saturating_add(1))
     }
 
-    /// Whether the segment is long enough, or large enough.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.began_ns));
         let longest = self.limits.keep / u32::try_from(PARTS).unwrap_or(1);

@@ -68,7 +68,6 @@ pub(crate) struct Session {
     earlier: Earlier,
 }
 
-/// Totals of the segments that have ended.
 #[derive(Debug, Default)]
 struct Earlier {
     lost: BTreeMap<String, u64>,
@@ -151,7 +150,6 @@ impl Session {
         }
     }
 
-    /// One drain, and a write if it is time.
     fn turn(&mut self) -> Result<(), Failure> {
         self.collector.drain(&mut self.pending).map_err(explain)?;
         if let Some(profiler) = &mut self.profiler {

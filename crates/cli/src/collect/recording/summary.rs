@@ -61,7 +61,6 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Whether events were lost, or the capture could not be finished.
     pub(crate) fn is_partial(&self) -> bool {
         self.unfinished.is_some() || self.lost.values().any(|count| *count > 0)
     }

@@ -52,7 +52,6 @@ fn append_within(path: &Path, entry: &Entry, patience: Duration) -> anyhow::Resu
     file.sync_all().with_context(context)
 }
 
-/// Whether the last line has no end.
 fn is_torn(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(false);

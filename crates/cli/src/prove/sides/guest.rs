@@ -73,7 +73,6 @@ fn keeps_no_limit([in_force, a, b]: &[Params; 3]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses what has no meaning in a guest.
 pub(super) fn check(wanted: &ProofRequest) -> Result<(), Failure> {
     let what = if !wanted.given.vms.is_empty() {
         "--vm is"

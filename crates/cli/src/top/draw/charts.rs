@@ -70,12 +70,10 @@ fn spark(model: &Model, key: Key, steps: usize, figure: Figure) -> String {
     sparkline(&values, full.unwrap_or(0))
 }
 
-/// Halts in a second over the last steps.
 pub(super) fn history(model: &Model, key: Key, steps: usize) -> String {
     spark(model, key, steps, halts)
 }
 
-/// The whole host, in two halves of a line.
 pub(super) fn host(model: &Model, width: usize) -> Line<'static> {
     let half = |name: &'static str, width: usize, figure: Figure, style: Style| {
         let room = width.saturating_sub(name.len());
@@ -96,7 +94,6 @@ const HIGHEST: u16 = 10;
 /// Columns of the names and values beside the charts.
 const LABEL: u16 = 16;
 
-/// Four charts of a VM or a vCPU, one below the other.
 pub(super) fn draw(model: &Model, key: Key, area: Rect, buffer: &mut Buffer) {
     let millionths = |value: u64| share(value as f64 / 1e6);
     let all: [(_, Figure, Show, _); 4] = [
@@ -139,7 +136,6 @@ fn sparkline_of(values: &[Option<u64>], full: u64, style: Style, area: Rect, buf
     }
 }
 
-/// Where in time the screen stands.
 pub(super) fn time_bar(model: &Model, width: usize) -> Line<'static> {
     let Some(step) = model.step() else {
         return Line::default();

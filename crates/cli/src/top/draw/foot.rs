@@ -57,7 +57,6 @@ fn keys(model: &Model, width: usize) -> String {
     line + always
 }
 
-/// Remarks of the pilot on the VMs of the table, VM by VM.
 pub(super) fn pilot(rows: &[TopRow], width: usize) -> String {
     let said = rows.iter().filter_map(|row| {
         let first = text::name(&row.name, width);
@@ -89,7 +88,6 @@ pub(super) fn dashes(model: &Model, rows: &[TopRow], width: usize) -> String {
     page.finish()
 }
 
-/// Losses, unavailable figures, and abnormal conditions.
 pub(super) fn losses(model: &Model, rows: &[TopRow]) -> Line<'static> {
     let mut said = Vec::new();
     let mut alarm = false;

@@ -119,7 +119,6 @@ fn speed(speed: i32) -> String {
     }
 }
 
-/// The host, or the VM that is looked at.
 fn totals(model: &Model, step: &Step, width: usize) -> Line<'static> {
     let names = model.origin.names.as_ref();
     let (name, row) = match model.screen {
@@ -165,7 +164,6 @@ fn rates(row: &TopRow) -> Vec<String> {
     rates
 }
 
-/// Three lines about a vCPU.
 pub(super) fn of_vcpu(row: &TopRow, width: u16) -> Vec<Line<'_>> {
     let room = usize::from(width).saturating_sub(row.name.width() + 2);
     let rates = format!(": {}", fitting(&rates(row), room));
@@ -200,7 +198,6 @@ fn settings(step: &Step) -> String {
     format!("Settings: {}", known.join(", "))
 }
 
-/// Cost of watching, as `haltwise record` states it.
 fn cost(model: &Model, step: &Step, width: usize) -> String {
     let mode = match model.origin.mode {
         Mode::Full => "every halt",
@@ -227,7 +224,6 @@ fn cost(model: &Model, step: &Step, width: usize) -> String {
     first + &fitting(&pieces, room)
 }
 
-/// Where a ceiling is from, and what the window stands at.
 fn limits(row: &TopRow) -> String {
     let ceiling = match &row.figures.ceiling {
         None => "ceiling not known".to_owned(),

@@ -52,7 +52,6 @@ pub(super) fn draw(model: &Model, table: Table, rows: &[TopRow], area: Rect, buf
     }
 }
 
-/// All VMs as text.
 pub(super) fn text(model: &Model, rows: &[TopRow], width: u16) -> String {
     let mut text = String::new();
     let title = |column: Column| column.title(Table::Vms).to_owned();

@@ -25,7 +25,6 @@ enum By {
     Second,
 }
 
-/// Records exits with all that they can be told apart by.
 fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let exits = ExitOptions {
         sub_keys: SubKey::ALL.into_iter().collect(),
