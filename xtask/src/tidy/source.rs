@@ -75,12 +75,10 @@ impl Source {
         let before = std::iter::once("").chain(self.code.iter().map(String::as_str));
         let pairs = before.zip(self.code.iter().map(|line| line.trim()));
         pairs.filter_map(|(before, line)| {
-            let name = line
-                .strip_prefix("mod ")
-                .or_else(|| line.strip_prefix("pub mod "))?;
-            (before.trim() == "#[cfg(test)]")
-                .then(|| name.strip_suffix(';'))
-                .flatten()
+            let (visibility, name) = line.split_once("mod ")?;
+            let is_module = visibility.is_empty() || visibility.starts_with("pub");
+            let name = name.strip_suffix(';').filter(|_| is_module);
+            name.filter(|_| before.trim() == "#[cfg(test)]")
         })
     }
 
