@@ -23,7 +23,6 @@ use crate::taken::{self, At, Failed, Shown, Step, Wait};
 /// Name of a VM's fd in `/proc`.
 const VM: &str = "anon_inode:kvm-vm";
 
-/// Why a ceiling could not be read or set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CeilingError {
@@ -55,7 +54,6 @@ pub enum CeilingError {
         #[source]
         source: std::io::Error,
     },
-    /// A file of the process could not be read.
     #[error(transparent)]
     Read(#[from] RootError),
     #[error("{what} of pid {pid}")]
@@ -243,7 +241,6 @@ fn shown(root: &Root, pid: Pid) -> Result<(VmKey, Shown), CeilingError> {
     Ok((key, Shown { of, at }))
 }
 
-/// Why a child took no socket.
 fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
     let no_answer = |why| CeilingError::NoAnswer { pid, why };
     let what = match (step, errno) {

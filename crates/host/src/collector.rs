@@ -21,7 +21,6 @@ use crate::root::RootError;
 /// How soon a buffer is to be looked at that other events of the host fill too, or a small one.
 pub const SOON: Duration = Duration::from_millis(20);
 
-/// A source of halts that is attached to this host.
 pub trait Collector: std::fmt::Debug {
     fn rung(&self) -> Rung;
 
@@ -127,7 +126,6 @@ pub struct CollectOptions {
     pub mode: Mode,
     /// The VMs wanted, by process; empty for all.
     pub vms: Vec<Pid>,
-    /// Length of an interval in counts mode.
     pub interval: Duration,
     /// Size of the buffer between kernel and recorder, in bytes (a power of two).
     pub buffer_bytes: u32,

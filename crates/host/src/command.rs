@@ -155,7 +155,6 @@ impl Running {
         Ok(status)
     }
 
-    /// Asks it to end, and does not wait for that.
     pub fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }

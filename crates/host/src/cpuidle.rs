@@ -23,7 +23,6 @@ pub struct CpuidleCollector {
     machine: Machine,
     cpus: Vec<u32>,
     interval_ns: u64,
-    /// Counters at the last reading, by CPU.
     before: BTreeMap<u32, Counters>,
     last_ns: u64,
 }
@@ -38,7 +37,6 @@ struct Counters {
 }
 
 impl CpuidleCollector {
-    /// Reads the counters for the first time.
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
         if options.mode != Mode::Stats {
             let what = format!("read cpuidle's counters in {} mode", options.mode);

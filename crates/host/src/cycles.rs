@@ -37,7 +37,6 @@ pub struct Counted {
 }
 
 impl Cycles {
-    /// Opens the counters, which count from now on.
     pub fn open(root: &Root) -> Result<Self, CollectError> {
         Self::open_events(
             &cpus::online(root)?,

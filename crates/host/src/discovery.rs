@@ -47,7 +47,6 @@ pub use self::roster::{RosterBuilder, VmLabel};
 pub use self::running::{VcpuThreads, are_running};
 pub use self::selector::{SelectError, VmSelector};
 
-/// A process that runs one or more VMs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VmProcess {
     /// The process, as the first VM in it.

@@ -52,7 +52,6 @@ const NEEDED: [&str; 4] = [
     "guest-file-close",
 ];
 
-/// Why a parameter in a guest could not be read or set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -104,7 +103,6 @@ pub enum AgentError {
         parameter: Parameter,
         text: String,
     },
-    /// A file of the process could not be read.
     #[error(transparent)]
     Read(#[from] RootError),
 }
@@ -115,7 +113,6 @@ pub(crate) struct GuestAgent {
     key: VmKey,
     line: Line,
     boot: Option<String>,
-    /// Until when it may answer.
     until: Instant,
 }
 

@@ -19,7 +19,6 @@ pub(crate) struct Machine {
     roster: RosterBuilder,
     /// The governor is haltpoll, which has a ceiling.
     pub(crate) is_haltpoll: bool,
-    /// When the last period of each CPU ended.
     ends: BTreeMap<u32, u64>,
     pub(crate) counting: Counting,
 }
@@ -90,7 +89,6 @@ impl Machine {
     }
 }
 
-/// Whether cpuidle's first state polls.
 pub(crate) fn polls_in_state_0(root: &Root) -> bool {
     let name = root.value("sys/devices/system/cpu/cpu0/cpuidle/state0/name");
     name.is_ok_and(|name| name == "POLL")

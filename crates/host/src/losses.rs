@@ -17,7 +17,6 @@ pub(crate) fn push(lost: &mut Vec<Lost>, time_ns: u64, count: u64, place: &'stat
 /// Events and records that were not read from a ring of perf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RingLosses {
-    /// Events of which the kernel said that they were lost.
     pub(crate) lost: u64,
     /// Records that could not be read: a fault of ours or of the kernel.
     pub(crate) unreadable: u64,

@@ -51,7 +51,6 @@ pub use self::profiler::Profiler;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileOptions {
-    /// Samples a second, of each CPU.
     pub hz: u32,
     /// Events to sample. Empty for cycles, or the CPU clock where there are none, and whatever else of
     /// [`Event::Instructions`], [`Event::CacheMisses`] and [`Event::DtlbMisses`] there is.

@@ -19,7 +19,6 @@ pub struct Root {
     base: PathBuf,
 }
 
-/// Why a file of the kernel could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {
@@ -83,7 +82,6 @@ impl Root {
         Self::at("/")
     }
 
-    /// A directory that holds `proc`, `sys` and `dev`.
     pub fn at(base: impl Into<PathBuf>) -> Self {
         Self { base: base.into() }
     }
@@ -125,7 +123,6 @@ impl Root {
         Ok(self.text(relative)?.trim().to_owned())
     }
 
-    /// Reads a file that holds one number.
     pub fn number<N: std::str::FromStr>(&self, relative: impl AsRef<Path>) -> Result<N, RootError> {
         let relative = relative.as_ref();
         let value = self.value(relative)?;
@@ -134,7 +131,6 @@ impl Root {
             .map_err(|_| self.malformed(relative, &value, "a number"))
     }
 
-    /// The error for a file that does not say what it should.
     pub fn malformed(
         &self,
         relative: impl AsRef<Path>,
@@ -148,7 +144,6 @@ impl Root {
         }
     }
 
-    /// Where a link points.
     pub fn link(&self, relative: impl AsRef<Path>) -> Result<PathBuf, RootError> {
         let path = self.path(relative);
         fs::read_link(&path).map_err(|source| RootError::new(path, source))

@@ -71,7 +71,6 @@ pub enum Refusal {
     Unsupported { what: &'static str },
     #[error("{what}: not permitted (needs {need})")]
     Denied {
-        /// Action that is not permitted.
         what: &'static str,
         need: &'static str,
     },
@@ -79,7 +78,6 @@ pub enum Refusal {
 
 #[derive(Debug, Clone)]
 pub struct Support {
-    /// Rights of this process.
     pub rights: Rights,
     pub kernel: KernelRelease,
     pub knobs: Vec<Knob>,
@@ -90,7 +88,6 @@ pub struct Support {
 }
 
 impl Support {
-    /// The best source that this host allows.
     pub fn best_rung(&self) -> Option<Rung> {
         if self.bpf.is_ok() {
             Some(Rung::Bpf)

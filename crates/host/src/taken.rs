@@ -132,7 +132,6 @@ pub(crate) enum Step {
     Hangs,
 }
 
-/// Why there is no socket.
 pub(crate) type Failed = (Step, Errno);
 
 /// The sockets of VMMs, in their order.

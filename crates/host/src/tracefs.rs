@@ -33,7 +33,6 @@ pub enum Standing {
     Unsupported,
 }
 
-/// Looks where tracefs stands.
 pub fn standing(root: &Root) -> Standing {
     let mut closed = None;
     for place in PLACES {

@@ -50,7 +50,6 @@ pub struct Plan {
     /// No repetition begins that would probably not end within this.
     pub budget: Nanos,
     pub sleeper_cpu: u32,
-    /// CPU of the thread that wakes it.
     pub waker_cpu: u32,
 }
 
@@ -98,14 +97,12 @@ pub fn host(root: &Root) -> Measured {
     }
 }
 
-/// The CPUs that we may use, in order.
 pub fn allowed_cpus() -> std::io::Result<Vec<u32>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     let allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
     Ok(allowed.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
 }
 
-/// Measures, until it is done or `is_over`.
 pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Written> {
     let start_ns = clock::monotonic_ns();
     let mut classes = vec![Samples::default(); plan.gaps.len()];

@@ -10,7 +10,6 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-/// Why an account is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     #[error("there is no user `{0}`")]

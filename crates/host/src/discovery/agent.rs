@@ -8,7 +8,6 @@ use super::arguments::Arguments;
 use super::{libvirt, program, qemu, vmm};
 use crate::root::{Root, RootError};
 
-/// Where an agent can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AgentChannel {
     /// A socket of QEMU's, by its path as QEMU sees it.
@@ -17,7 +16,6 @@ pub(crate) enum AgentChannel {
     Libvirt(String),
     /// A port that leads to nothing with a path.
     Closed,
-    /// QEMU has no such port.
     Absent,
     OtherVmm,
 }

@@ -10,7 +10,6 @@ use super::arguments::Arguments;
 use super::{LONGEST_NAME, VmSelector, fallback_name, printable, program, start_ticks, vmm};
 use haltwise_core::ids::Pid;
 
-/// A program of each VMM that we know, and of one that we do not.
 const PROGRAMS: [&str; 6] = [
     "qemu-system-x86_64",
     "crosvm",

@@ -8,7 +8,6 @@ use super::vmm::Vmm;
 use super::{cgroup, kubevirt, libvirt, printable};
 use crate::root::Root;
 
-/// A VM's name, if it was given one, and what else it is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Named {
     pub(super) name: Option<String>,

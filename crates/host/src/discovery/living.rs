@@ -24,7 +24,6 @@ pub(crate) struct Living {
 }
 
 impl Living {
-    /// The VMs whose processes are gone since the last look.
     pub(crate) fn look(&mut self, root: &Root, vms: &[Vm], now_ns: u64) -> Vec<VmIndex> {
         let mut processes: BTreeMap<VmKey, Vec<VmIndex>> = BTreeMap::new();
         for vm in vms.iter().filter(|vm| vm.to_ns.is_none()) {

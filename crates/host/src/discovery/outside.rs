@@ -11,13 +11,11 @@ use super::{comm_of, fallback_name, identity, threads, vmm};
 use crate::clock;
 use crate::root::Root;
 
-/// A process that looks like a VMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideVmm {
     pub pid: Pid,
     /// Name of the VM, from its command line or cgroup; else the process's name and number.
     pub name: String,
-    /// Its CPU time since it started.
     pub time: OutsideTime,
 }
 

@@ -32,7 +32,6 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// The threads that may run the vCPUs of a VM.
     pub(super) fn threads(&self, roster: &Roster, vm: &Vm) -> VcpuThreads {
         // A builder keeps them in order.
         let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
@@ -64,7 +63,6 @@ pub(crate) struct Presence {
     looked_ns: u64,
 }
 
-/// A VM none of whose vCPUs was in `KVM_RUN`.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     since_ns: u64,
@@ -103,7 +101,6 @@ impl Presence {
         }
     }
 
-    /// Forgets VMs that ended before a time; gives them.
     pub(crate) fn forget_ended(&mut self, before_ns: u64) -> BTreeSet<VmIndex> {
         let ended = self.roster.forget_ended(before_ns);
         if let Known::ByNames(all) = &mut self.known {

@@ -18,7 +18,6 @@ use crate::clock;
 pub struct VmLabel {
     /// Name that the operator uses; else the process's name and number. Printable and short.
     pub name: String,
-    /// Other names of the VM.
     pub identity: Identity,
     pub machine: Option<Machine>,
     pub vmm: VmmKind,
@@ -27,7 +26,6 @@ pub struct VmLabel {
 }
 
 impl VmLabel {
-    /// One of which nothing but a name is known.
     pub(crate) fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -53,7 +51,6 @@ impl VmLabel {
     }
 }
 
-/// Builds a [`Roster`] from sightings.
 #[derive(Debug, Clone, Default)]
 pub struct RosterBuilder {
     roster: Roster,
@@ -113,7 +110,6 @@ impl RosterBuilder {
         self.seen
     }
 
-    /// Removes VMs that ended before a time; gives them.
     pub fn forget_ended(&mut self, before_ns: u64) -> BTreeSet<VmIndex> {
         let has_ended = |vm: &Vm| vm.to_ns.is_some_and(|to_ns| to_ns < before_ns);
         let ended = self.roster.vms.iter().filter(|vm| has_ended(vm));
@@ -126,7 +122,6 @@ impl RosterBuilder {
         ended
     }
 
-    /// The row of a VM seen before.
     pub fn find(&self, key: &VmKey) -> Option<VmIndex> {
         self.by_key.get(key).copied()
     }
@@ -162,7 +157,6 @@ impl RosterBuilder {
         }
     }
 
-    /// A VM's row, to note whether it can be observed.
     pub fn vm_mut(&mut self, index: VmIndex) -> Option<&mut Vm> {
         let vms = &mut self.roster.vms;
         let place = vms.binary_search_by_key(&index, |vm| vm.index);

@@ -11,7 +11,6 @@ use super::VmProcess;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VmSelector(String);
 
-/// Why a selection names no VM, or not one only.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {

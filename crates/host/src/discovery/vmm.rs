@@ -8,16 +8,12 @@ use super::qemu;
 #[derive(Debug)]
 pub(super) struct Vmm {
     pub(super) kind: VmmKind,
-    /// Whether a program of this name is it.
     is: fn(&str) -> bool,
-    /// The name that its command line gives to the VM.
     pub(super) name: fn(&Arguments) -> Option<String>,
-    /// The UUID that its command line gives to the VM.
     pub(super) uuid: fn(&Arguments) -> Option<String>,
     pub(super) vmid: fn(&Arguments) -> Option<String>,
     /// Whether libvirt may have started it.
     pub(super) is_managed: bool,
-    /// The vCPU that a thread of this name runs.
     pub(super) vcpu: fn(&str) -> Option<VcpuId>,
 }
 

@@ -55,7 +55,6 @@ impl Work {
         now_ns.saturating_sub(self.looked_ns) >= LOOK_NS
     }
 
-    /// Looks at the threads of every VM that is there.
     pub(super) fn look(
         &mut self,
         root: &Root,

@@ -25,14 +25,12 @@ struct Command {
     enabled: bool,
 }
 
-/// The answer to `guest-file-read`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Piece {
     #[serde(rename = "buf-b64")]
     text: String,
 }
 
-/// Why an answer gives nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// It is none.

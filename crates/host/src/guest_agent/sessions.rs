@@ -19,7 +19,6 @@ pub(crate) struct Sessions(RefCell<BTreeMap<VmKey, Session>>);
 struct Session {
     /// `None` where an answer may still be under way: the next conversation begins with another connection.
     agent: Option<GuestAgent>,
-    /// How long it may still take.
     patience: Duration,
 }
 

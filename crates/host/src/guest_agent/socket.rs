@@ -24,7 +24,6 @@ const LARGEST_ID: u64 = 0x7fff_ffff;
 pub(super) struct Socket {
     stream: UnixStream,
     pid: Pid,
-    /// Received, and not used yet.
     held: Vec<u8>,
 }
 

@@ -3,8 +3,6 @@
 
 pub(crate) mod fake;
 
-use proptest::prelude::*;
-
 use self::fake::{FakeAgent, Mood};
 use super::*;
 
@@ -181,27 +179,4 @@ fn virsh_is_given_the_uuid_and_ended_when_it_is_late() {
         ask("yes"),
         Err(AgentError::Refused { .. } | AgentError::Silent(_))
     ));
-}
-
-proptest! {
-    /// Any bytes, and any text in the places of an answer: no panic, and nothing that cannot be printed.
-    #[test]
-    fn any_answer_is_read_or_refused(bytes: Vec<u8>, text: String, depth in 0_usize..300) {
-        let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        let answers = [
-            bytes,
-            json!({"error": {"desc": text}}).to_string().into_bytes(),
-            json!({"return": {"buf-b64": text}}).to_string().into_bytes(),
-            format!(r#"{{"return":{nested}}}"#).into_bytes(),
-        ];
-        for answer in answers {
-            if let Err(reply::Wrong::Refused(text)) = reply::read::<Info>(&answer) {
-                prop_assert!(text.chars().all(|c| !c.is_control()), "{:?}", text);
-            }
-            let piece = reply::read::<Piece>(&answer).ok();
-            let read = piece.and_then(|piece| piece.bytes(LONGEST_VALUE));
-            prop_assert!(read.is_none_or(|bytes| bytes.len() <= LONGEST_VALUE));
-            let _handle = reply::read::<Handle>(&answer);
-        }
-    }
 }

@@ -34,9 +34,7 @@ pub struct Settings {
     pub values: Values,
     /// Values that a request sets; `None` asks about all.
     wanted: Option<Values>,
-    /// Values before the request.
     before: Values,
-    /// cpuidle's driver and governor, if known.
     driver: Option<String>,
     governor: Option<String>,
 }

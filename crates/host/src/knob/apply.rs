@@ -18,7 +18,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// The parameters of this machine that it sets.
     pub fn parameters(&self) -> Values {
         let wanted = self.wanted.iter();
         let of_machine = wanted.filter_map(|(target, value)| Some((target.parameter()?, *value)));

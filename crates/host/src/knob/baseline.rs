@@ -17,7 +17,6 @@ pub(super) const SCHEMA: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     pub(super) schema: u32,
-    /// Number of the last apply.
     pub step: u64,
     pub held: Vec<Held>,
 }
@@ -46,11 +45,9 @@ pub struct Held {
     /// Number of the apply that set it last.
     pub step: u64,
     pub who: String,
-    /// When, in nanoseconds since 1970 (UTC).
     pub unix_ns: u64,
 }
 
-/// A change that is about to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Intent {
@@ -58,7 +55,6 @@ pub(super) enum Intent {
     Restore,
 }
 
-/// Result of a change that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -78,7 +74,6 @@ pub struct CutOff {
     pub results: Vec<(Target, Outcome)>,
 }
 
-/// A baseline as it is now, in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) baseline: Baseline,
@@ -127,7 +122,6 @@ impl Baseline {
         self.held.retain(|held| held.target != target);
     }
 
-    /// The values that our boot files set.
     pub fn persisted(&self) -> Values {
         let texts = self.held.iter().filter_map(|held| {
             let file = held.target.file()?;

@@ -19,7 +19,6 @@ use crate::discovery::{self, VcpuThreads, VmProcess};
 use crate::perf::PerfCollector;
 use crate::root::Root;
 
-/// A VM as the walk over vCPUs found it.
 #[derive(Debug)]
 pub struct FoundVm<'a> {
     pub pid: Pid,
@@ -111,7 +110,6 @@ pub enum Effect {
     /// It keeps another ceiling: the one copied when it was made, or its own cap, which looks the same on such kernels.
     /// It has to be restarted to follow.
     Keeps,
-    /// Not known.
     NotTold,
 }
 
@@ -122,7 +120,6 @@ pub struct Watched {
     pub pid: u32,
     pub vcpus: usize,
     pub effect: Effect,
-    /// The ceiling in force, where it is known.
     pub ceiling_ns: Option<u32>,
     /// Number of the apply that set a ceiling of its own, if that was haltwise, in `status`.
     pub step: Option<u64>,
@@ -132,7 +129,6 @@ pub struct Watched {
     pub vetoed_vcpus: Vec<u32>,
     /// Whether any of its vCPUs runs or is idle in `KVM_RUN`, where that is known.
     pub running: Option<bool>,
-    /// Why the effect is not known.
     pub why: Option<String>,
 }
 
@@ -195,7 +191,6 @@ pub fn watch_halts(
     Ok(watched.collect())
 }
 
-/// Effect on each VM, judged by the ceilings that were read.
 fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], halt_poll_ns: u32) -> Vec<Watched> {
     let row = |vm: &FoundVm<'_>| {
         let disabled = vm.disabled();

@@ -11,7 +11,6 @@ use crate::ceiling::CeilingError;
 use crate::guest_agent::AgentError;
 use crate::root::RootError;
 
-/// Why a setting was not changed, or the baseline not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {
@@ -27,7 +26,6 @@ pub enum KnobError {
         path.display(), since = parameter.since()
     )]
     ReadOnly { parameter: Parameter, path: PathBuf },
-    /// A file of the kernel could not be read.
     #[error(transparent)]
     Read(#[from] RootError),
     #[error(transparent)]
@@ -81,10 +79,8 @@ pub enum KnobError {
         wanted: String,
         found: String,
     },
-    /// A VM's ceiling could not be read or set.
     #[error(transparent)]
     Ceiling(#[from] CeilingError),
-    /// A parameter in a guest could not be read or set.
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error("undo: haltwise has set nothing that is in force")]

@@ -18,7 +18,6 @@ use crate::root::{Root, RootError};
 /// No boot file of ours is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
-/// The machine that settings are read from and written to.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) root: Root,

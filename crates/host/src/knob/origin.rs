@@ -145,7 +145,6 @@ pub(super) fn options(file: BootFile, text: &str) -> Vec<(&str, &str, &str)> {
     found
 }
 
-/// An option of a module, where a file has it.
 fn option(
     place: &str,
     after_ours: bool,

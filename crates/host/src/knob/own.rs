@@ -24,7 +24,6 @@ const WARY: i32 = OFlags::NONBLOCK
 
 /// File that is locked while the baseline is written, below a [`Root`].
 pub(super) const LOCK: &str = "var/lib/haltwise/lock";
-/// How long another process's change is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -41,7 +41,6 @@ pub struct Snapshot {
 /// Targets that haltwise set and that have no longer its value, as far as that is known.
 #[derive(Debug, Default)]
 pub struct HeldNow {
-    /// Modified externally since.
     pub foreign: Vec<Foreign>,
     /// The VMM, or the agent in the guest, does not report the value. With its answer.
     pub unknown: Vec<(Target, String)>,
@@ -60,7 +59,6 @@ impl Snapshot {
         Self::of(root, baseline.unwrap_or_default())
     }
 
-    /// A baseline as it is now, in this boot.
     pub(super) fn of(root: &Root, baseline: Baseline) -> Result<Self, KnobError> {
         let machine = Machine::new(root);
         let mut snapshot = Self {

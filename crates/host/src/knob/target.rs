@@ -24,7 +24,6 @@ pub struct InGuest {
     pub parameter: Parameter,
 }
 
-/// The files that set parameters at boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootFile {
@@ -35,14 +34,12 @@ pub enum BootFile {
     Tmpfiles,
 }
 
-/// Value of a target as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
     /// A number, the text of a file, or `None` if the target does not exist.
     pub value: Option<String>,
     /// The target is a VM without a ceiling of its own: the value is that of `halt_poll_ns`, which the VM follows.
     pub follows: bool,
-    /// The boot of the guest that the parameter is in, where that is known.
     pub(super) guest_boot: Option<String>,
 }
 
@@ -60,7 +57,6 @@ impl Change {
         Self { target, old, new }
     }
 
-    /// Whether the target has the value already.
     pub fn is_made(&self) -> bool {
         self.old.value == self.new && !self.old.follows
     }
@@ -94,12 +90,10 @@ impl Found {
 }
 
 impl Target {
-    /// Whether it is the ceiling of a VM.
     pub const fn is_ceiling(self) -> bool {
         matches!(self, Self::Ceiling(_))
     }
 
-    /// The VM, if it is the ceiling of one.
     pub const fn ceiling(self) -> Option<VmKey> {
         match self {
             Self::Ceiling(vm) => Some(vm),
@@ -112,7 +106,6 @@ impl Target {
         matches!(self, Self::Ceiling(_) | Self::Guest(_))
     }
 
-    /// The VM, if it is of one.
     pub const fn vm(self) -> Option<VmKey> {
         match self {
             Self::Ceiling(vm) | Self::Guest(InGuest { vm, .. }) => Some(vm),
@@ -120,7 +113,6 @@ impl Target {
         }
     }
 
-    /// The parameter of this machine, if it is one.
     pub const fn parameter(self) -> Option<Parameter> {
         match self {
             Self::Parameter(parameter) => Some(parameter),
@@ -128,7 +120,6 @@ impl Target {
         }
     }
 
-    /// A number as it is written there.
     pub fn written(self, value: u32) -> String {
         match self {
             Self::Parameter(parameter) | Self::Guest(InGuest { parameter, .. }) => {
@@ -150,7 +141,6 @@ impl Target {
         number.filter(|number| self.written(*number) == text)
     }
 
-    /// The boot file, if it is one.
     pub const fn file(self) -> Option<BootFile> {
         match self {
             Self::Parameter(_) | Self::Ceiling(_) | Self::Guest(_) => None,

@@ -21,13 +21,10 @@ pub struct Reversal {
 pub struct UndoneStep {
     pub step: u64,
     pub who: String,
-    /// Changes to be made, in order.
     pub changes: Vec<Change>,
-    /// Targets to be left as they are.
     pub left: Vec<Left>,
 }
 
-/// Something that an undo leaves as it is, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
     pub target: Target,
@@ -37,7 +34,6 @@ pub struct Left {
     pub said: Option<String>,
 }
 
-/// Why something is left as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
@@ -55,7 +51,6 @@ pub enum Why {
 }
 
 impl Snapshot {
-    /// Changes that restore the baseline.
     pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
         let (baseline, machine) = (&self.baseline, &self.machine);
         let mut steps: BTreeMap<Reverse<u64>, UndoneStep> = BTreeMap::new();

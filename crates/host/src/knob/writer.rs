@@ -52,7 +52,6 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The settings as of the last change.
     pub fn now(&self) -> &Snapshot {
         &self.now
     }

@@ -89,7 +89,6 @@ impl Keeps {
 }
 
 impl PerfCollector {
-    /// Opens KVM's tracepoints on every CPU, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
         let keeps = Keeps::of(options.mode)?;
         let tracefs = Tracefs::find(&root)?;
@@ -122,7 +121,6 @@ impl PerfCollector {
         Ok(collector)
     }
 
-    /// Opens the CPUs that are online and not open yet.
     fn open_cpus(&mut self) -> Result<(), CollectError> {
         let (always, watched) = (self.events.always(), self.events.watching(&self.watched));
         let bytes = self.options.buffer_bytes;

@@ -48,7 +48,6 @@ impl Counts {
         self.began_ns = now_ns - since % self.interval_ns;
     }
 
-    /// Ends the interval now, before its time.
     pub(super) fn finish(&mut self, now_ns: u64, out: &mut Vec<HaltCounts>) {
         self.advance(now_ns, out);
         self.close(now_ns, out);

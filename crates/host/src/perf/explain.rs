@@ -32,7 +32,6 @@ pub(super) fn explain(cpu: u32) -> impl FnOnce(io::Error) -> CollectError {
     }
 }
 
-/// Why an event could not be opened.
 pub(crate) fn refused(what: String, source: io::Error) -> CollectError {
     refused_to(what, source, rights::may_trace_now())
 }

@@ -65,7 +65,6 @@ fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
     unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
 }
 
-/// Sends what `counter` records to the ring of `ring`, an event on the same CPU.
 pub(crate) fn share_ring(counter: &Counter, ring: &Sampler) -> io::Result<()> {
     let fd = usize::try_from(ring.as_raw_fd()).map_err(io::Error::other)?;
     // SAFETY: this request takes a descriptor's number by value.

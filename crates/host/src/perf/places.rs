@@ -18,7 +18,6 @@ use crate::root::{Root, RootError};
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) vms: Presence,
-    /// The processes asked for; all if empty.
     wanted: BTreeSet<Pid>,
     threads: BTreeMap<Tid, Thread>,
     processes: BTreeMap<Pid, Process>,
@@ -81,7 +80,6 @@ impl Places {
         }
     }
 
-    /// Forgets VMs that ended before a time; gives how many.
     pub(super) fn forget_ended(&mut self, before_ns: u64) -> usize {
         let ended = self.vms.forget_ended(before_ns);
         if ended.is_empty() {
@@ -154,7 +152,6 @@ impl Places {
         std::mem::take(&mut self.reused)
     }
 
-    /// An event named the vCPU that a thread runs.
     pub(super) fn runs(&mut self, tid: Tid, vcpu: VcpuId) {
         if let Some(thread) = self.threads.get_mut(&tid)
             && thread.vcpu != Some(vcpu)

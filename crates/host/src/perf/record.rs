@@ -16,8 +16,10 @@ pub(super) enum Record<'a> {
         time_ns: u64,
         raw: &'a [u8],
     },
-    /// Events did not fit into the ring.
-    Lost { count: u64, time_ns: u64 },
+    Lost {
+        count: u64,
+        time_ns: u64,
+    },
     /// A record of a kind that we did not ask for (throttling): no data of ours.
     Other,
 }

@@ -16,7 +16,6 @@ use crate::losses::{self, Losses, RingLosses};
 use crate::opaque::Opaque;
 use crate::root::Root;
 
-/// A tracepoint by its number, and the filter that its events have to pass.
 pub(super) type Tracepoint<F = String> = (u64, Option<F>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

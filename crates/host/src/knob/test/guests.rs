@@ -57,13 +57,6 @@ fn why(undone: &Reversal) -> Vec<Why> {
 #[test]
 fn what_was_modified_since_is_left() {
     let guest = Guest::new();
-    let mut writer = Writer::open(&guest.world.root(), "haltwise apply").unwrap();
-    let wanted = guest.request(&[(CEILING, 1)]);
-    let proposal = writer.now().propose(&wanted).unwrap();
-    guest.agent.set(CEILING, "9\n");
-    let error = writer.apply(&proposal).unwrap_err();
-    assert!(matches!(error, KnobError::Meanwhile { .. }), "{error}");
-    let guest = Guest::new();
     guest.apply(&[(CEILING, 5)]).unwrap();
     guest.agent.set(CEILING, "9\n");
     let refused = guest.apply(&[(CEILING, 6)]).unwrap_err().to_string();

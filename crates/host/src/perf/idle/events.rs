@@ -9,7 +9,6 @@ use super::super::ring::Tracepoint;
 use crate::collector::CollectError;
 use crate::tracefs::Tracefs;
 
-/// An event as the ring gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// `power:cpu_idle`.
@@ -67,7 +66,6 @@ enum Event {
     Switch,
 }
 
-/// System, name and kind.
 const OPTIONAL: [(&str, &str, Event); 11] = {
     use Event::{Adjust, Arm, Expire, Interrupt, Send, Store, Switch};
     use WakeSource::{Device, Ipi, Timer};

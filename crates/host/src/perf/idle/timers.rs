@@ -21,7 +21,6 @@ pub(super) struct Timers {
 struct Armed {
     /// On the timer's own clock.
     expires_ns: u64,
-    /// On `CLOCK_MONOTONIC`.
     armed_ns: u64,
 }
 
