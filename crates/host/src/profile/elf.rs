@@ -1,30 +1,25 @@
 //! Functions of an ELF file that another user may write: read in bounded parts, never mapped.
 //!
-//! `object` knows the format; what it reads goes through [`Parts`]. Every part is checked against the size of
-//! the file before there is room for it. A file that becomes shorter meanwhile gives an error, no signal. Names
+//! `object` knows the format, and reads through [`ReadCache`]: no part beyond the end of the file. The limits of the
+//! process that reads bound the memory of a part. A file that becomes shorter meanwhile gives an error, no signal. Names
 //! are read when they are asked for, so that a table of strings takes no memory.
 
-use std::cell::Cell;
 use std::io::{Read, Seek, SeekFrom};
-use std::ops::Range;
 
 use object::Endianness;
 use object::elf::{
-    FileHeader32, FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_STRTAB, SHT_SYMTAB, STB_LOCAL,
-    STT_FUNC, STT_GNU_IFUNC,
+    FileHeader32, FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STT_FUNC,
+    STT_GNU_IFUNC,
 };
 use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _, Sym};
-use object::read::{ReadCache, ReadRef};
+use object::read::{ReadCache, ReadRef as _};
 
 use super::refusal::Refusal;
 
-/// A table of symbols or headers is read up to here; QEMU with all of its symbols has some 3 MiB.
+/// A table of symbols is read up to here; QEMU with all of its symbols has some 3 MiB.
 const TABLE_MOST: u64 = 96 << 20;
 
 const FUNCTIONS_MOST: usize = 4 << 20;
-
-/// Sections and segments that are looked at, each.
-const HEADERS_MOST: u32 = 1 << 16;
 
 /// A symbol's name is read up to here.
 pub(super) const SYMBOL_MOST: usize = 4096;
@@ -36,55 +31,6 @@ const NESTED_MOST: usize = 16;
 pub(super) trait Source: Read + Seek + Clone {}
 
 impl<T: Read + Seek + Clone> Source for T {}
-
-/// Parts of a file as `object` asks for them, each kept until all are dropped.
-struct Parts<S: Source> {
-    cache: ReadCache<S>,
-    /// Why the last part was not read. Before that, whatever `object` refuses is malformed.
-    refusal: Cell<Refusal>,
-}
-
-impl<S: Source> Parts<S> {
-    fn new(source: S) -> Self {
-        Self {
-            cache: ReadCache::new(source),
-            refusal: Cell::new(Refusal::Malformed),
-        }
-    }
-
-    fn within(&self, offset: u64, size: u64) -> Result<(), Refusal> {
-        let whole = self.cache.len().map_err(|()| Refusal::Failed)?;
-        match offset.checked_add(size) {
-            Some(end) if end <= whole => Ok(()),
-            _ => Err(Refusal::BeyondEnd),
-        }
-    }
-
-    fn part(&self, offset: u64, size: u64) -> Result<&[u8], Refusal> {
-        self.within(offset, size)?;
-        if size > TABLE_MOST {
-            return Err(Refusal::TooLarge);
-        }
-        let part = self.cache.read_bytes_at(offset, size);
-        part.map_err(|()| Refusal::Failed)
-    }
-}
-
-impl<'a, S: Source> ReadRef<'a> for &'a Parts<S> {
-    fn len(self) -> Result<u64, ()> {
-        self.cache.len()
-    }
-
-    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        let part = self.part(offset, size);
-        part.map_err(|refusal| self.refusal.set(refusal))
-    }
-
-    /// Reads nothing: names are read when they are asked for.
-    fn read_bytes_at_until(self, _: Range<u64>, _: u8) -> Result<&'a [u8], ()> {
-        Err(())
-    }
-}
 
 /// Code of the file, and the address that its symbols give it.
 #[derive(Debug, Clone, Copy)]
@@ -112,53 +58,39 @@ pub(super) struct Functions {
     functions: Vec<Function>,
 }
 
-/// Reads the functions of a file whose headers have this width.
 fn functions<Elf: FileHeader<Endian = Endianness>>(
     source: &impl Source,
 ) -> Result<Functions, Refusal> {
-    let parts = Parts::new(source.clone());
-    let refused = |_| parts.refusal.get();
-    let header = Elf::parse(&parts).map_err(refused)?;
-    let endian = header.endian().map_err(refused)?;
-    let segments = header.phnum(endian, &parts).map_err(refused)?;
-    let sections = header.shnum(endian, &parts).map_err(refused)?;
-    if segments.max(sections) > HEADERS_MOST {
-        return Err(Refusal::TooLarge);
-    }
-    let segments = header.program_headers(endian, &parts).map_err(refused)?;
+    let parts = ReadCache::new(source.clone());
+    let header = Elf::parse(&parts).map_err(malformed)?;
+    let endian = header.endian().map_err(malformed)?;
+    let segments = header.program_headers(endian, &parts).map_err(malformed)?;
     let loaded = segments.iter().filter(|it| it.p_type(endian) == PT_LOAD);
     let segments = loaded.map(|segment| Segment {
         offset: segment.p_offset(endian).into(),
         size: segment.p_filesz(endian).into(),
         address: segment.p_vaddr(endian).into(),
     });
-    let sections = header.section_headers(endian, &parts).map_err(refused)?;
+    let sections = header.sections(endian, &parts).map_err(malformed)?;
     let mut functions = Vec::new();
-    for table in sections {
-        let size: u64 = table.sh_size(endian).into();
-        if !matches!(table.sh_type(endian), SHT_SYMTAB | SHT_DYNSYM) || size == 0 {
+    for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+        let mut of_kind = sections.iter().filter(|it| it.sh_type(endian) == kind);
+        if of_kind.any(|table| table.sh_size(endian).into() > TABLE_MOST) {
+            return Err(Refusal::TooLarge);
+        }
+        // Parts of its own, so that no more than one table is in memory.
+        let parts = ReadCache::new(source.clone());
+        let table = sections.symbols(endian, &parts, kind).map_err(malformed)?;
+        if table.is_empty() {
             continue;
         }
-        let strings = sections.get(table.link(endian).0);
-        let strings = strings.filter(|section| section.sh_type(endian) == SHT_STRTAB);
-        let strings = strings.ok_or(Refusal::Malformed)?;
+        let strings = sections.section(table.string_section());
+        let strings = strings.map_err(malformed)?;
         let strings = (
             strings.sh_offset(endian).into(),
             strings.sh_size(endian).into(),
         );
-        // Parts of its own, so that no more than one table is in memory.
-        let parts = Parts::new(source.clone());
-        parts.within(strings.0, strings.1)?;
-        let symbols = table.data_as_array::<Elf::Sym, _>(endian, &parts);
-        let symbols = symbols.map_err(|_| parts.refusal.get())?;
-        let entry = size_of::<Elf::Sym>() as u64;
-        if table.sh_entsize(endian).into() != entry || !size.is_multiple_of(entry) {
-            return Err(Refusal::Malformed);
-        }
-        let found = symbols
-            .iter()
-            .filter_map(|it| function(endian, it, strings));
-        functions.extend(found);
+        functions.extend(table.iter().filter_map(|it| function(endian, it, strings)));
         if functions.len() > FUNCTIONS_MOST {
             return Err(Refusal::TooLarge);
         }
@@ -171,6 +103,10 @@ fn functions<Elf: FileHeader<Endian = Endianness>>(
         segments: segments.collect(),
         functions,
     })
+}
+
+fn malformed<E>(_: E) -> Refusal {
+    Refusal::Malformed
 }
 
 /// A symbol as a function, if it is one. Of its table of strings, where it begins and how long it is.
@@ -199,13 +135,16 @@ impl Functions {
     /// Reads which functions lie where: none in a file that is no ELF file, for code that a VMM made itself has no names
     /// anywhere.
     pub(super) fn read(source: &impl Source) -> Result<Self, Refusal> {
-        let parts = Parts::new(source.clone());
-        match parts.part(0, 16) {
-            Ok([0x7f, b'E', b'L', b'F', 1, ..]) => functions::<FileHeader32<Endianness>>(source),
-            Ok([0x7f, b'E', b'L', b'F', 2, ..]) => functions::<FileHeader64<Endianness>>(source),
-            Ok([0x7f, b'E', b'L', b'F', ..]) => Err(Refusal::Malformed),
-            Ok(_) | Err(Refusal::BeyondEnd) => Ok(Self::default()),
-            Err(refusal) => Err(refusal),
+        let parts = ReadCache::new(source.clone());
+        let length = (&parts).len().map_err(malformed)?;
+        let head = (&parts)
+            .read_bytes_at(0, length.min(5))
+            .map_err(malformed)?;
+        match head {
+            [0x7f, b'E', b'L', b'F', 1] => functions::<FileHeader32<Endianness>>(source),
+            [0x7f, b'E', b'L', b'F', 2] => functions::<FileHeader64<Endianness>>(source),
+            [0x7f, b'E', b'L', b'F', _] => Err(Refusal::Malformed),
+            _ => Ok(Self::default()),
         }
     }
 

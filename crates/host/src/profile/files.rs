@@ -22,7 +22,6 @@ use crate::root::Root;
 const FUNCTIONS_KEPT: usize = 8 << 20;
 const FILES_KEPT: usize = 200;
 
-/// An address in a file that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ask {
     pub(super) pid: u32,

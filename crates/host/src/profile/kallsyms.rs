@@ -9,7 +9,6 @@ const LONGEST: u64 = 1 << 20;
 pub(super) struct Kallsyms {
     /// Sorted by their addresses; each once.
     functions: Vec<Known>,
-    /// Their names, one after the other.
     names: String,
     modules: Vec<String>,
 }

@@ -6,12 +6,10 @@ pub(super) struct Mapping {
     pub(super) start: u64,
     /// The first address that is no longer part of it.
     pub(super) end: u64,
-    /// Where in the file it begins.
     pub(super) offset: u64,
     /// The file's number on its device; 0 where there is no file.
     pub(super) inode: u64,
     pub(super) device: (u32, u32),
-    /// The file, or a name like `[vdso]`; empty where there is none.
     pub(super) path: String,
 }
 

@@ -16,13 +16,9 @@ pub(super) enum Refusal {
          themselves takes CAP_CHECKPOINT_RESTORE)"
     )]
     OtherFile,
-    #[error("its headers point beyond its end")]
-    BeyondEnd,
-    #[error("it was cut or failed while it was read")]
-    Failed,
     #[error("its symbol tables are too large")]
     TooLarge,
-    #[error("it is not a valid ELF file")]
+    #[error("it is not a valid ELF file, or was cut or failed while it was read")]
     Malformed,
     #[error("reading it took too long")]
     Late,

@@ -91,7 +91,7 @@ fn what_no_program_has_is_refused_and_text_is_nameless() {
         .unwrap()
         .set_len(whole / 2)
         .unwrap();
-    let refused = Answer::Refused(Refusal::BeyondEnd);
+    let refused = Answer::Refused(Refusal::Malformed);
     assert_eq!(answer(&ask(&path, 0x1010)), refused);
     fs::write(&path, "#!/bin/sh\n".repeat(20)).unwrap();
     assert_eq!(answer(&ask(&path, 0x1010)), Answer::Nameless);

@@ -56,30 +56,7 @@ pub(super) fn said<T: DeserializeOwned>(bytes: &[u8], most: usize) -> io::Result
 
 #[cfg(test)]
 mod test {
-    use proptest::prelude::*;
-
-    use super::super::super::refusal::Refusal;
     use super::*;
-
-    proptest! {
-        /// A message is understood as it was sent, and never before all of it is there.
-        #[test]
-        fn both_sides_understand_each_other(numbers: [u32; 3], long: [u64; 4], path in ".{0,600}") {
-            let [pid, major, minor] = numbers;
-            let [start, end, inode, offset] = long;
-            let device = (major, minor);
-            let asked = Ask { pid, start, end, device, inode, offset, path: path.clone() };
-            let bytes = line(&asked).unwrap();
-            for end in 0..bytes.len() {
-                prop_assert!(said::<Ask>(&bytes[..end], ASK_MOST).unwrap().is_none());
-            }
-            prop_assert_eq!(said(&bytes, ASK_MOST).unwrap(), Some(asked));
-            for answer in [Answer::Name(path), Answer::Nameless, Answer::Refused(Refusal::Late)] {
-                let bytes = line(&answer).unwrap();
-                prop_assert_eq!(said(&bytes, ANSWER_MOST).unwrap(), Some(answer));
-            }
-        }
-    }
 
     #[test]
     fn what_is_too_long_or_nonsense_is_not_waited_for() {
