@@ -8,7 +8,6 @@ mod record;
 
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
-use libbpf_rs::ProgramMut;
 use libbpf_rs::skel::OpenSkel;
 
 use self::record::SIZE;
@@ -37,7 +36,6 @@ pub struct IdleCollector {
     ring: Ring,
     machine: Machine,
     missing: Vec<Missing>,
-    device: Device,
     cost: Cost,
     losses: Losses,
 }
@@ -49,16 +47,15 @@ impl IdleCollector {
             return Err(CollectError::unsupported(what));
         }
         let cpus = cpus::online(&root)?;
-        let (skel, device) = load(options, cpus::end(&root, &cpus), polls_in_state_0(&root))?;
+        let skel = load(options, cpus::end(&root, &cpus), polls_in_state_0(&root))?;
         let ring = Ring::map(&[(&skel.maps.periods, SIZE)], options.buffer_bytes)?;
-        let (links, missing) = attach(&skel.progs, device)?;
+        let (links, missing) = attach(&skel.progs)?;
         let mut collector = Self {
             skel: Opaque(skel),
             links,
             ring,
             machine: Machine::new(root, &cpus),
             missing,
-            device,
             cost: Cost::default(),
             losses: Losses::default(),
         };
@@ -79,7 +76,7 @@ impl IdleCollector {
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
         let cause = idle_lost_cause::IDLE_LOST_RING_FULL.0;
         let total = count_of(&self.skel.maps.lost, cause, "read the count of losses")?;
-        let programs = programs(&self.skel.progs, self.device);
+        let programs = programs(&self.skel.progs);
         let missed = missed(&programs, of_idle);
         let counts = std::iter::once((total, "ring buffer full")).chain(missed);
         self.losses.report(&mut facts.lost, now_ns, counts);
@@ -87,56 +84,25 @@ impl IdleCollector {
     }
 
     fn tick_cost(&mut self, now_ns: u64) {
-        let programs = programs(&self.skel.progs, self.device);
+        let programs = programs(&self.skel.progs);
         self.cost.tick(now_ns, &programs);
     }
 }
 
-/// Whether the programs can read cpuidle's own numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Device {
-    /// `struct cpuidle_device` of each CPU can be found.
-    Known,
-    /// The kernel has no address of `cpuidle_devices` to give (it is built without `KALLSYMS_ALL`).
-    Unknown,
-}
-
-impl Device {
-    fn idle<'a>(self, progs: &'a IdleProgs<'static>) -> &'a ProgramMut<'static> {
-        match self {
-            Self::Known => &progs.on_cpu_idle,
-            Self::Unknown => &progs.on_cpu_idle_alone,
-        }
-    }
-
-    fn adjusted<'a>(self, progs: &'a IdleProgs<'static>) -> &'a ProgramMut<'static> {
-        match self {
-            Self::Known => &progs.on_guest_halt_poll_ns,
-            Self::Unknown => &progs.on_guest_halt_poll_ns_alone,
-        }
-    }
-
-    /// Whether a program that is here twice is the one that is not wanted.
-    fn leaves_out(self, program: &str) -> bool {
-        match self {
-            Self::Known => matches!(program, "on_cpu_idle_alone" | "on_guest_halt_poll_ns_alone"),
-            Self::Unknown => matches!(program, "on_cpu_idle" | "on_guest_halt_poll_ns"),
-        }
-    }
-}
+/// Programs that read cpuidle's own numbers.
+const OF_DEVICE: [&str; 2] = ["on_cpu_idle", "on_guest_halt_poll_ns"];
+/// The same where the kernel has no address of `cpuidle_devices` to give (it is built without `KALLSYMS_ALL`).
+const ALONE: [&str; 2] = ["on_cpu_idle_alone", "on_guest_halt_poll_ns_alone"];
 
 fn load(
     options: &CollectOptions,
     cpus: u32,
     has_polling_state: bool,
-) -> Result<(IdleSkel<'static>, Device), CollectError> {
-    let load_with = |device| {
-        let skel = load_one(options, cpus, has_polling_state, device)?;
-        Ok((skel, device))
-    };
+) -> Result<IdleSkel<'static>, CollectError> {
+    let load_without = |left_out| load_one(options, cpus, has_polling_state, left_out);
     // Only the kernel knows whether it can find the device: it says so when it loads.
-    match load_with(Device::Known) {
-        Err(CollectError::Unsupported { .. }) => load_with(Device::Unknown),
+    match load_without(ALONE) {
+        Err(CollectError::Unsupported { .. }) => load_without(OF_DEVICE),
         loaded => loaded,
     }
 }
@@ -145,18 +111,15 @@ fn load_one(
     options: &CollectOptions,
     cpus: u32,
     has_polling_state: bool,
-    device: Device,
+    left_out: [&str; 2],
 ) -> Result<IdleSkel<'static>, CollectError> {
     let mut open = open(IdleSkelBuilder::default()).map_err(explain("open the BPF programs"))?;
     if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
         settings.has_polling_state = has_polling_state;
     }
     for mut program in open.open_object_mut().progs_mut() {
-        let left_out = program
-            .name()
-            .to_str()
-            .is_some_and(|name| device.leaves_out(name));
-        program.set_autoload(!left_out);
+        let is_left_out = left_out.iter().any(|name| program.name() == *name);
+        program.set_autoload(!is_left_out);
     }
     let sized = open.maps.periods.set_max_entries(options.buffer_bytes);
     sized.map_err(explain("size the ring"))?;
@@ -165,22 +128,21 @@ fn load_one(
     open.load().map_err(explain("load the BPF programs"))
 }
 
-/// The programs, in the order in which they are attached but for the first.
-fn programs<'a>(progs: &'a IdleProgs<'static>, device: Device) -> [Program<'a>; 9] {
+/// The programs that are loaded, in the order in which they are attached but for the first.
+fn programs<'a>(progs: &'a IdleProgs<'static>) -> Vec<Program<'a>> {
     let interrupt = |program| {
         let without_it = "what ended some idle periods is unknown";
         (Role::Other, program, Some(("wake", without_it)))
     };
-    [
-        (Role::Halt, device.idle(progs), None),
-        (
-            Role::Window,
-            device.adjusted(progs),
-            Some((
-                "change",
-                "the governor's calls of grow and shrink are not seen",
-            )),
-        ),
+    let adjusted = |program| {
+        let without_it = "the governor's calls of grow and shrink are not seen";
+        (Role::Window, program, Some(("change", without_it)))
+    };
+    let all = [
+        (Role::Halt, &progs.on_cpu_idle, None),
+        (Role::Halt, &progs.on_cpu_idle_alone, None),
+        adjusted(&progs.on_guest_halt_poll_ns),
+        adjusted(&progs.on_guest_halt_poll_ns_alone),
         interrupt(&progs.on_local_timer),
         interrupt(&progs.on_reschedule),
         interrupt(&progs.on_call_function),
@@ -202,28 +164,29 @@ fn programs<'a>(progs: &'a IdleProgs<'static>, device: Device) -> [Program<'a>; 
                 "wake-up latencies of halts that an IPI ended are unknown",
             )),
         ),
-    ]
+    ];
+    let loaded = all.into_iter().filter(|(_, program, _)| program.autoload());
+    loaded.collect()
 }
 
-fn attach(
-    progs: &IdleProgs<'static>,
-    device: Device,
-) -> Result<(Links, Vec<Missing>), CollectError> {
+fn attach(progs: &IdleProgs<'static>) -> Result<(Links, Vec<Missing>), CollectError> {
     let mut links = Links::none();
     let mut missing = vec![Missing::new(
         "wake_latency_ns",
         "a guest does not see when a device's interrupt reached its host: the wake-up latency of \
                  halts that devices ended is unknown",
     )];
-    if device == Device::Unknown {
+    if progs.on_cpu_idle_alone.autoload() {
         missing.push(Missing::new(
             "window_ns",
             "cpuidle's limits and residencies are unknown: this kernel does not say where \
                      cpuidle_devices is (CONFIG_KALLSYMS_ALL)",
         ));
     }
-    missing.extend(links.attach_all(&programs(progs, device)));
-    let idle = device.idle(progs).attach();
+    let programs = programs(progs);
+    missing.extend(links.attach_all(&programs));
+    let (_, idle, _) = &programs[0];
+    let idle = idle.attach();
     links.push(idle.map_err(explain("attach cpu_idle"))?);
     Ok((links, missing))
 }
@@ -267,7 +230,7 @@ impl Collector for IdleCollector {
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now_ns = clock::monotonic_ns();
-        let programs = programs(&self.skel.progs, self.device);
+        let programs = programs(&self.skel.progs);
         self.cost.rest(now_ns, &programs);
         self.end(facts)?;
         self.links.detach();
