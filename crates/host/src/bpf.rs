@@ -26,8 +26,7 @@
 //! | `exits` | exits: programs of their own (`exits*.bpf.[ch]`), loaded only when asked for |
 //! | `sample` | samples of VMMs, kept in the kernel (`sample*.[ch]`): for [`crate::profile`] |
 //! | `idle` | this machine's own idle CPUs: programs of their own (`idle*.[ch]`), a [`crate::collector::Collector`] by itself |
-//! | `on_request` | a program run without its event |
-//! | `synthetic` | halts that never happened, for tests |
+//! | `on_request` | a program run without its event, in tests |
 //! | `collector` | all of it, as a [`crate::collector::Collector`] |
 
 mod attach;
@@ -39,6 +38,7 @@ mod idle;
 mod labels;
 mod links;
 mod missed;
+#[cfg(test)]
 mod on_request;
 mod places;
 mod program;
@@ -47,8 +47,6 @@ mod ring;
 pub(crate) mod sample;
 mod skel;
 mod stats;
-#[doc(hidden)]
-pub mod synthetic;
 mod timer;
 mod wake;
 mod walk;
@@ -56,8 +54,6 @@ mod walk;
 pub use self::collector::BpfCollector;
 #[doc(hidden)]
 pub use self::exits::fuzz_cell;
-#[doc(hidden)]
-pub use self::exits::synthetic as synthetic_exits;
 pub use self::idle::{IdleCollector, fuzz_idle};
 pub use self::record::fuzz_record;
 pub(crate) use self::timer::serve_timing;

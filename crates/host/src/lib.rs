@@ -63,3 +63,7 @@ mod taken;
 pub mod tracefs;
 pub mod usage;
 pub mod wakeup;
+
+/// Held by tests that use all CPUs, and by those whose processes must get one soon.
+#[cfg(test)]
+static ALL_CPUS: std::sync::Mutex<()> = std::sync::Mutex::new(());

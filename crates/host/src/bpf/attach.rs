@@ -41,7 +41,6 @@ const COUNTS_SLOTS: u32 = 4096;
 /// Bytes for the last statistics of vCPUs whose threads end between two drains: of a thousand.
 const LAST_STATS: u32 = 1 << 20;
 
-/// vCPU threads whose last statistics can be read.
 const RAN_VCPUS: u32 = 16384;
 
 /// A libbpf error as one of ours.
@@ -270,7 +269,6 @@ impl Attached {
         }
     }
 
-    /// Slots of counts mode that are taken.
     pub(super) fn counts_used(&self) -> u32 {
         let bss = self.skel.maps.bss_data.as_ref();
         bss.map_or(0, |bss| bss.counts_used.min(bss.counts_slots))
@@ -282,7 +280,6 @@ impl Attached {
         bss.map_or(0, |bss| bss.support) & bit.0 != 0
     }
 
-    /// Fields that this kernel's structures do not have. Needs one walk to have run.
     pub(super) fn missing_fields(&self) -> Vec<Missing> {
         let has = |bit: kernel_support| self.has(bit);
         if !has(kernel_support::SUPPORT_WALKED) {

@@ -19,7 +19,6 @@ use super::places::Places;
 use super::program::Program;
 use super::record::{RawHalt, SIZE as HALT_SIZE};
 use super::ring::Ring;
-use super::skel::collector::CollectorProgs;
 use super::skel::collector::types::{kernel_support, lost_cause};
 use super::stats::{self, StatsReader, VcpuStats};
 use super::walk::{FoundVcpu, SIZE_WITH_STATS, decode_with_stats, walk, walk_with_stats};
@@ -60,7 +59,6 @@ pub struct BpfCollector {
 }
 
 impl BpfCollector {
-    /// Loads, attaches, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
         let attached = attach(&options, &root)?;
         let maps = &attached.skel.maps;
@@ -101,18 +99,8 @@ impl BpfCollector {
         Ok(collector)
     }
 
-    pub(super) fn progs(&self) -> &CollectorProgs<'static> {
-        &self.attached.skel.progs
-    }
-
-    /// No event of the kernel's runs them any more.
-    pub(super) fn detach(&mut self) {
+    fn detach(&mut self) {
         self.attached.links.detach();
-    }
-
-    /// Tells the programs since when every `kvm_vcpu_wakeup` is seen.
-    pub(super) fn note_wakeups(&mut self, since_ns: u64) {
-        self.attached.note_wakeups(since_ns);
     }
 
     /// Tells the programs the module's ceiling, which they cannot read themselves.
@@ -247,7 +235,6 @@ impl BpfCollector {
         Ok(())
     }
 
-    /// Exits until now, after a walk that says whose they are.
     fn drain_exits(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         if self.exits.is_none() {
             return Ok(());
@@ -530,3 +517,6 @@ impl Collector for BpfCollector {
         self.ring.most_waiting_bytes()
     }
 }
+
+#[cfg(test)]
+pub(super) mod test;

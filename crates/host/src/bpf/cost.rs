@@ -4,20 +4,11 @@
 //! (two looks at the clock for each run). So it is asked for in short samples: for
 //! 0.2 s after attaching and then once in every four seconds. A recorder that rests has nothing attached, and takes
 //! nothing meanwhile.
-#![allow(
-    unsafe_code,
-    reason = "bpf_enable_stats has no safe wrapper in libbpf-rs"
-)]
-
-use std::os::fd::{FromRawFd, OwnedFd};
-
-use libbpf_rs::libbpf_sys;
 
 use super::program::{Program, ROLES, Role, Runs, runs};
 use super::timer::{Timer, Timing};
 use crate::root::Root;
 
-/// How long one sample lasts, at least.
 const SAMPLE_NS: u64 = 200_000_000;
 /// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
@@ -43,7 +34,6 @@ impl Cost {
         drop(self.timer.hand_over(root));
     }
 
-    /// Starts and ends samples as their time comes.
     pub(super) fn tick(&mut self, now_ns: u64, programs: &[Program<'_>]) {
         let since_ns = *self.attached_since_ns.get_or_insert(now_ns);
         if self.timing.is_some() {
@@ -117,16 +107,6 @@ impl Cost {
         (self.sampled_ns > 0)
             .then(|| (sampled_ns as f64 * attached_ns / self.sampled_ns as f64) as u64)
     }
-}
-
-pub(super) fn start_timing() -> Option<OwnedFd> {
-    // SAFETY: takes a plain enum value and returns a new descriptor or a negative number.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: the kernel has just made this descriptor for us; no other code owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

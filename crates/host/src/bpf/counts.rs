@@ -106,7 +106,6 @@ impl Totals {
     }
 }
 
-/// The counts of one slot as they stood.
 #[derive(Debug)]
 pub(super) struct Seen {
     slot: u32,
@@ -114,7 +113,6 @@ pub(super) struct Seen {
     totals: Totals,
 }
 
-/// Reads the kernel's counts and remembers what was already handed on.
 #[derive(Debug, Default)]
 pub(super) struct CountsReader {
     before: BTreeMap<u32, Totals>,

@@ -5,11 +5,9 @@
 //! | `exits.bpf.c`, `exits_*.bpf.h` | the programs; `exits_intf.h` is their border to Rust |
 //! | `load` | loading and attaching: only what was asked for |
 //! | `cell` | one count of the kernel's table, and what came since |
-//! | `synthetic` | exits that never happened, for tests |
 
 mod cell;
 mod load;
-pub mod synthetic;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -37,7 +35,6 @@ use crate::exits::ExitOptions;
 use crate::losses::Losses;
 use crate::opaque::Opaque;
 
-/// Between two looks at the kernel's table.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 const CELL_OTHER: u32 = 1;
@@ -54,7 +51,6 @@ pub(super) struct ExitCounter {
 }
 
 impl ExitCounter {
-    /// Loads and attaches. `vcpus`: how many there are already.
     pub(super) fn start(
         options: &ExitOptions,
         vms: &[Pid],
@@ -94,7 +90,6 @@ impl ExitCounter {
         self.links.detach();
     }
 
-    /// The programs, for their cost.
     pub(super) fn programs(&self) -> Vec<Program<'_>> {
         load::programs(&self.skel.progs)
     }
@@ -212,3 +207,6 @@ fn entries_of(row: &Exits) -> Option<Exits> {
         ..row.clone()
     })
 }
+
+#[cfg(test)]
+mod test;

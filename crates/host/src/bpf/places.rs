@@ -17,7 +17,6 @@ use super::walk::FoundVcpu;
 use crate::discovery::{self, Known, Presence};
 use crate::root::Root;
 
-/// VMs and vCPUs of threads, as far as walks, halts and exits have shown them.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) vms: Presence,
@@ -32,7 +31,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// No VM is known; processes are looked up under `root`.
     pub(super) fn new(root: Root) -> Self {
         Self {
             labels: Labels::new(root.clone()),
@@ -49,7 +47,6 @@ impl Places {
         self.vms.end(facts);
     }
 
-    /// Forgets VMs that ended before a time; gives how many.
     pub(super) fn forget_ended(&mut self, before_ns: u64) -> usize {
         let ended = self.vms.forget_ended(before_ns);
         if ended.is_empty() {
@@ -76,7 +73,6 @@ impl Places {
         }
     }
 
-    /// vCPUs whose last statistics were not read, and how many have no name.
     pub(super) fn missing(&self) -> Vec<Missing> {
         let vms = self.vms.roster.roster().vms.iter();
         let unread = vms.filter(|vm| self.unread.contains(&vm.index));
@@ -170,7 +166,6 @@ impl Places {
         vm
     }
 
-    /// Where a walk put the vCPU of a halt.
     pub(super) fn of_walked(&self, halt: &RawHalt) -> Option<Place> {
         if halt.vcpu == 0 {
             return None;
@@ -183,7 +178,6 @@ impl Places {
         self.by_vcpu.get(&(vcpu.address, vcpu.tid?.0)).copied()
     }
 
-    /// Where a thread that has halted belongs.
     pub(super) fn of_thread(&self, tid: u32) -> Option<Place> {
         self.by_tid.get(&tid).copied()
     }
@@ -220,7 +214,6 @@ impl Places {
         self.place(vm, vcpu, who.tid)
     }
 
-    /// A vCPU that no walk met has a row too.
     fn place(&mut self, vm: VmIndex, vcpu: Option<VcpuId>, tid: u32) -> Place {
         if let Some(id) = vcpu {
             self.vms.roster.vcpu(vm, id, Tid(tid));
@@ -256,7 +249,6 @@ impl Places {
         VmKey::first(pid, key.map_or(0, |key| key.start_ticks))
     }
 
-    /// The row of a VM, by its process and its order within it.
     fn vm_row(&mut self, process: VmKey, ordinal: u32, several: bool) -> VmIndex {
         let labels = &mut self.labels;
         let vm = VmKey { ordinal, ..process };

@@ -1,10 +1,11 @@
 //! Our programs, and what the kernel says of each.
 #![allow(
     unsafe_code,
-    reason = "libbpf-rs reads what the kernel says of a program only for all programs of the host"
+    reason = "libbpf-rs reads what the kernel says of a program only for all programs of the host, and does not have \
+              them timed"
 )]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{ProgramMut, libbpf_sys};
 
@@ -86,4 +87,15 @@ fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), target, &raw mut size)
     };
     (failed == 0).then_some(info)
+}
+
+/// Has the kernel time programs for as long as this is there.
+pub(super) fn start_timing() -> Option<OwnedFd> {
+    // SAFETY: takes a plain enum value and returns a new descriptor or a negative number.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just made this descriptor for us; no other code owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -29,7 +29,6 @@ const _: () = assert!(
     "halt_record in intf.h changed: look at this decoder"
 );
 
-/// Where a halt belongs, as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Place {
     pub(super) vm: Option<VmIndex>,
@@ -75,7 +74,6 @@ impl RawHalt {
         (self.flags & known != 0).then_some(VcpuId(self.vcpu_id))
     }
 
-    /// The call of grow or shrink that came with this halt.
     fn call(&self) -> WindowCall {
         if self.has(halt_flag::HALT_GREW) {
             WindowCall::Grow
@@ -151,7 +149,6 @@ impl RawHalt {
         }
     }
 
-    /// The call of grow or shrink, where there was one.
     pub(super) fn window_change(&self, place: Place) -> Option<WindowChange> {
         let grow = match self.call() {
             WindowCall::None => return None,
@@ -304,14 +301,5 @@ mod test {
         let halt = turned_back.halt(Place::default());
         assert_eq!((halt.poll_ns, halt.has_polled()), (Some(0), Some(true)));
         assert_eq!(raw(&[]).halt(Place::default()).polled, None);
-    }
-
-    #[test]
-    fn a_call_of_grow_or_shrink_is_a_fact_of_its_own() {
-        assert_eq!(raw(&[]).window_change(Place::default()), None);
-        let change = raw(&[halt_flag::HALT_GREW])
-            .window_change(Place::default())
-            .unwrap();
-        assert!(change.grow);
     }
 }

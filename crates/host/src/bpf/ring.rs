@@ -47,7 +47,6 @@ struct Waiting {
     bytes: Vec<Vec<u8>>,
     /// Length of a record that is too short, and the length that it should have.
     short: Option<(usize, usize)>,
-    /// The most bytes that waited at once.
     most: u64,
 }
 
@@ -114,7 +113,6 @@ impl Ring {
         Ok(())
     }
 
-    /// All records until now, of each ring buffer.
     pub(super) fn take(&mut self) -> Result<Vec<Vec<u8>>, CollectError> {
         if matches!(self.thread, Thread::Wanted) {
             self.start()?;

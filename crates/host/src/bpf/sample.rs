@@ -36,7 +36,6 @@ pub(crate) struct Counted {
     /// Times that an event fired, whichever task ran.
     pub(crate) fired: u64,
     pub(crate) kept: u64,
-    /// Samples that found no room.
     pub(crate) lost: u64,
 }
 

@@ -30,7 +30,6 @@ pub(super) struct VcpuStats([u64; SIZE / 8]);
 impl VcpuStats {
     const NONE: Self = Self([0; SIZE / 8]);
 
-    /// From the kernel's bytes; `None` if there are too few.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut stats = Self::NONE;
         for (at, word) in stats.0.iter_mut().enumerate() {
@@ -52,7 +51,6 @@ impl VcpuStats {
         grown
     }
 
-    /// A counter, by where it lies.
     fn word(&self, offset: usize) -> u64 {
         self.0[offset / 8]
     }
@@ -116,7 +114,6 @@ impl VcpuStats {
     }
 }
 
-/// Which vCPU: its VM, its address and its number.
 type Key = (u64, u64, VcpuId);
 
 fn key(vcpu: &FoundVcpu) -> Key {
@@ -162,7 +159,6 @@ pub(super) struct Read {
     pub(super) gone: Vec<Place>,
 }
 
-/// A vCPU at its last reading.
 #[derive(Debug)]
 struct Known {
     stats: VcpuStats,

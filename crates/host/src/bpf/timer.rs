@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin};
 
-use super::cost::start_timing;
+use super::program::start_timing;
 use crate::root::Root;
 use crate::{companion, sandbox};
 

@@ -96,7 +96,6 @@ const _: () = assert!(
     "last_record in intf.h changed: look at this decoder"
 );
 
-/// A vCPU with its statistics; `None` of too few bytes.
 pub(super) fn decode_with_stats(bytes: &[u8]) -> Option<(FoundVcpu, VcpuStats)> {
     let (vcpu, stats) = bytes.split_at_checked(SIZE)?;
     decode(vcpu).zip(VcpuStats::decode(stats))
@@ -124,7 +123,6 @@ fn records<S>(
     Ok(found)
 }
 
-/// Looks once at every vCPU of the host, without recording anything.
 pub fn vcpus() -> Result<Vec<FoundVcpu>, CollectError> {
     hush_libbpf();
     let mut object = MaybeUninit::uninit();

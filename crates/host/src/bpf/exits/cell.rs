@@ -18,14 +18,12 @@ const _: () = assert!(
 
 const NO_REASON: u32 = u32::MAX;
 
-/// Owner of the counted exits, as the kernel knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::bpf) struct Who {
     /// Address of `struct kvm`, as identity only; 0 where the vCPU is not known.
     pub(in crate::bpf) kvm: u64,
     /// Address of `struct kvm_vcpu`; 0 where it is not known.
     pub(in crate::bpf) vcpu: u64,
-    /// Its number, where it is known.
     pub(in crate::bpf) vcpu_id: u32,
     pub(in crate::bpf) tid: u32,
     pub(in crate::bpf) tgid: u32,

@@ -19,7 +19,6 @@ const CELLS_PER_VCPU: usize = 32;
 /// The same with sub-keys: ports, MSRs, pages.
 const SUB_CELLS_PER_VCPU: usize = 200;
 const CELLS_SPARE: usize = 4096;
-/// Programs that tell what exits were about.
 const OF_SUB_KEYS: [(&str, SubKey); 7] = [
     ("on_msr", SubKey::Msr),
     ("on_pio", SubKey::Pio),
@@ -60,7 +59,6 @@ fn cells_for(options: &ExitOptions, vcpus: usize) -> u32 {
     u32::try_from(cells).unwrap_or(u32::MAX)
 }
 
-/// Sets the values that are fixed before the programs are loaded.
 fn settle(
     open: &mut OpenExitsSkel<'_>,
     options: &ExitOptions,

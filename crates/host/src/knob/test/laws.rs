@@ -2,6 +2,8 @@
 //!
 //! `HALTWISE_SEED=N cargo test -p haltwise-host knob` repeats a run; the seed is printed.
 
+use std::sync::PoisonError;
+
 use haltwise_core::parameter::Parameter;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -198,6 +200,9 @@ fn law(events: Vec<Event>) -> Result<(), TestCaseError> {
 #[test]
 #[expect(clippy::print_stderr, reason = "the seed repeats the run")]
 fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
+    let _others_wait = crate::ALL_CPUS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let seed = std::env::var("HALTWISE_SEED").ok();
     let seed = seed.map_or_else(crate::clock::wall_ns, |seed| seed.parse().unwrap());
     eprintln!("HALTWISE_SEED={seed}");
