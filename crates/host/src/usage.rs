@@ -307,14 +307,6 @@ mod test {
     use crate::root::made_up;
 
     #[test]
-    fn what_a_host_does_not_keep_is_absent() {
-        let (_dir, root) = made_up(&[("sys/devices/system/cpu/cpu0/online", "1\n")]);
-        assert!(idle(&root).unwrap_err().is_absent());
-        assert!(packages(&root).unwrap_err().is_absent());
-        assert!(thread_cpu_ns(&root, Tid(7)).unwrap_err().is_absent());
-    }
-
-    #[test]
     fn packages_count_and_their_parts_do_not() {
         let zone = "sys/class/powercap";
         let (_dir, root) = made_up(&[

@@ -92,6 +92,16 @@ fn without_rights_each_rung_says_which_it_needs() {
     for changes in [&[PERFMON][..], &[NO_RIGHTS, (PARANOID, Some("-1\n"))]] {
         assert_eq!(inspected(changes).best_rung(), Some(Rung::Tracepoints));
     }
+    // CAP_SYS_ADMIN stands for both; CAP_BPF alone loads nothing.
+    for (effective, best) in [
+        ("0000000000200000", Some(Rung::Bpf)),
+        ("000000c000000000", Some(Rung::Bpf)),
+        ("0000008000000000", None),
+    ] {
+        let status = format!("CapPrm:\t0\nCapEff:\t{effective}\nCapBnd:\t0\n");
+        let support = inspected(&[(STATUS, Some(&status))]);
+        assert_eq!(support.best_rung(), best, "{effective}");
+    }
 }
 
 #[test]

@@ -63,20 +63,3 @@ pub(super) fn stem(path: &str) -> Option<&str> {
     let stem = file.split_once('.').map_or(file, |(stem, _)| stem);
     (!stem.is_empty()).then_some(stem)
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn odd_command_lines_do_no_harm() {
-        for bytes in [&b""[..], b"\0", b"\0\0\0", b"\xff\xfe", b"/", b"--name"] {
-            let arguments = Arguments::parse(bytes);
-            assert_eq!(arguments.option("--name"), None);
-        }
-        assert_eq!(stem("/run/web.sock"), Some("web"));
-        assert_eq!(stem("web"), Some("web"));
-        assert_eq!(stem("/run/.hidden"), None);
-        assert_eq!(stem(""), None);
-    }
-}

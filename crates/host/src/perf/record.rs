@@ -48,30 +48,9 @@ pub(super) fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
 mod test {
     use super::*;
 
-    fn words(words: &[u64]) -> Vec<u8> {
-        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
-
-    #[test]
-    fn a_sample_holds_the_bytes_of_its_event() {
-        let mut body = Vec::new();
-        body.extend(7_u32.to_ne_bytes());
-        body.extend(8_u32.to_ne_bytes());
-        body.extend(99_u64.to_ne_bytes());
-        body.extend(4_u32.to_ne_bytes());
-        body.extend([1, 2, 3, 4, 0, 0, 0, 0]);
-        let expected = Record::Sample {
-            pid: 7,
-            time_ns: 99,
-            raw: &[1, 2, 3, 4],
-        };
-        assert_eq!(parse(PERF_RECORD_SAMPLE, &body), Some(expected));
-        assert_eq!(parse(PERF_RECORD_SAMPLE, &body[..22]), None);
-    }
-
     #[test]
     fn losses_carry_their_number() {
-        let body = words(&[1, 42, 0, 77]);
+        let body = [1_u64, 42, 0, 77].map(u64::to_ne_bytes).concat();
         let expected = Record::Lost {
             count: 42,
             time_ns: 77,

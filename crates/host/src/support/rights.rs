@@ -149,24 +149,6 @@ fn is_filtered(status: &str) -> bool {
 mod test {
     use super::*;
 
-    fn with(effective: CapabilitySet, paranoid: Option<i32>) -> Rights {
-        Rights {
-            effective,
-            perf_event_paranoid: paranoid,
-            initial_pid_namespace: true,
-        }
-    }
-
-    #[test]
-    fn the_mask_is_read_as_the_kernel_writes_it() {
-        let status = "Name:\tx\nCapPrm:\t0\nCapEff:\t000001fffeffffff\nCapBnd:\t0\n";
-        let bits = effective(status).map(|it| it.bits());
-        assert_eq!(bits, Some(0x1ff_feff_ffff));
-        for bad in ["", "CapEff:", "CapEff:\tzz", "CapPrm:\t1"] {
-            assert_eq!(effective(bad), None, "{bad}");
-        }
-    }
-
     #[test]
     fn a_container_engines_filter_is_seen() {
         assert!(is_filtered(
@@ -175,18 +157,5 @@ mod test {
         for without in ["", "Seccomp:\t0\nSeccomp_filters:\t0\n", "Seccomp:\t1\n"] {
             assert!(!is_filtered(without), "{without}");
         }
-    }
-
-    #[test]
-    fn who_may_do_what() {
-        let (bpf, perfmon) = (CapabilitySet::BPF, CapabilitySet::PERFMON);
-        let (admin, none) = (CapabilitySet::SYS_ADMIN, CapabilitySet::empty());
-        assert!(with(admin, Some(2)).may_load_bpf());
-        assert!(with(bpf | perfmon, Some(2)).may_load_bpf());
-        assert!(!with(bpf, Some(2)).may_load_bpf());
-        assert!(with(perfmon, Some(2)).may_trace());
-        assert!(with(none, Some(-1)).may_trace());
-        assert!(!with(none, Some(0)).may_trace());
-        assert!(!with(none, None).may_trace());
     }
 }
