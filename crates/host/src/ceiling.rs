@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use haltwise_core::ids::{Pid, VmKey};
+pub use haltwise_governor::protocol::Vm as Governed;
 use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
@@ -63,13 +64,6 @@ pub enum CeilingError {
         #[source]
         source: Errno,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Governed {
-    pub fd: i32,
-    /// The ceiling that was set, in nanoseconds; `None` if it follows `halt_poll_ns`.
-    pub ceiling_ns: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -155,11 +149,8 @@ impl Governor {
                 return Err(CeilingError::TooMany { pid, vms });
             }
         }
-        let listed = reply.vms().iter().map(|vm| Governed {
-            fd: vm.fd,
-            ceiling_ns: vm.ceiling_ns,
-        });
-        Ok(listed.filter(|vm| self.is_vm(vm.fd)).collect())
+        let vms = reply.vms().iter().filter(|vm| self.is_vm(vm.fd));
+        Ok(vms.copied().collect())
     }
 
     /// One of its VMs, by the order of their fds.

@@ -24,7 +24,7 @@ pub fn kernel_names(root: &Root) -> Vec<Named> {
         _ => "kvm_exit",
     };
     let tracefs = Tracefs::find(root).ok();
-    let Some(text) = tracefs.and_then(|at| at.format_text("kvm", event)) else {
+    let Some(text) = tracefs.and_then(|at| at.format_of("kvm", event).ok()) else {
         return Vec::new();
     };
     let sets: &[Isa] = match std::env::consts::ARCH {

@@ -12,8 +12,6 @@ use haltwise_core::recording::Side;
 
 use crate::root::{Root, RootError};
 
-pub const KVM: &str = "/sys/module/kvm/parameters";
-
 #[derive(Debug, Clone)]
 struct Source {
     name: &'static str,

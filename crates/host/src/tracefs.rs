@@ -79,14 +79,10 @@ impl Tracefs {
         }
     }
 
-    fn format_of(&self, system: &str, name: &str) -> Result<String, RootError> {
+    /// The format file of an event, as it is.
+    pub(crate) fn format_of(&self, system: &str, name: &str) -> Result<String, RootError> {
         let path = format!("{}/events/{system}/{name}/format", self.at);
         self.root.text(path)
-    }
-
-    /// The format file of an event, as it is; `None` where it cannot be read.
-    pub fn format_text(&self, system: &str, name: &str) -> Option<String> {
-        self.format_of(system, name).ok()
     }
 
     /// Reads where the fields of an event are; `None` where this kernel does not have it, or the module that has it is

@@ -38,12 +38,15 @@ impl Reader {
         let device = stat.dev();
         let ask = json!({
             "pid": u32::MAX,
-            "start": 0x1000,
-            "end": 0x2000,
-            "device": [rustix::fs::major(device), rustix::fs::minor(device)],
-            "inode": stat.ino(),
             "offset": offset,
-            "path": path,
+            "mapping": {
+                "start": 0x1000,
+                "end": 0x2000,
+                "offset": 0,
+                "device": [rustix::fs::major(device), rustix::fs::minor(device)],
+                "inode": stat.ino(),
+                "path": path,
+            },
         });
         writeln!(self.0.stdin.as_mut().unwrap(), "{ask}").unwrap();
         let mut answer = String::new();

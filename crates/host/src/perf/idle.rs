@@ -94,9 +94,8 @@ impl IdlePerfCollector {
                 let polls = self.polls_in_state_0 && state == 0;
                 (cpu, Did::Enter { polls })
             }
-            Seen::Leave { cpu } => (cpu, Did::Leave),
-            Seen::Adjust(change) => (on, Did::Adjust(change)),
-            Seen::Interrupt(wake) => (on, Did::Interrupt(wake)),
+            Seen::Of(cpu, what) => (cpu, what),
+            Seen::Here(what) => (on, what),
             Seen::Arm { timer, expires_ns } => {
                 self.timers.arm(timer, expires_ns, time_ns);
                 return None;
@@ -105,9 +104,6 @@ impl IdlePerfCollector {
                 let due_ns = self.timers.expire(timer, now_ns, time_ns)?;
                 (on, Did::Expire { due_ns })
             }
-            Seen::Store { cpu } => (cpu, Did::Store),
-            Seen::Send { cpu } => (cpu, Did::Send),
-            Seen::Switch => (on, Did::Switch),
             Seen::Gap => {
                 // A timer that was armed anew meanwhile would seem to expire late.
                 self.timers = Timers::default();

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::elf::Functions;
+use super::maps::Mapping;
 use super::refusal::Refusal;
 use super::written_name::written_name;
 use crate::root::Root;
@@ -25,14 +26,9 @@ const FILES_KEPT: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ask {
     pub(super) pid: u32,
-    /// Where the mapping begins and ends in the process.
-    pub(super) start: u64,
-    pub(super) end: u64,
-    /// As the kernel tells them of the mapping.
-    pub(super) device: (u32, u32),
-    pub(super) inode: u64,
+    pub(super) mapping: Mapping,
+    /// Offset of the address in the file.
     pub(super) offset: u64,
-    pub(super) path: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +74,14 @@ impl Files {
     }
 
     pub(super) fn answer(&mut self, ask: &Ask) -> Answer {
-        let everybody = (ask.device, ask.inode, None);
-        let mapping = (ask.device, ask.inode, Some((ask.pid, ask.start)));
+        let Mapping {
+            device,
+            inode,
+            start,
+            ..
+        } = ask.mapping;
+        let everybody = (device, inode, None);
+        let mapping = (device, inode, Some((ask.pid, start)));
         let mut keys = [everybody, mapping].into_iter();
         let known = keys.find(|key| self.known.contains_key(key));
         let key = known.unwrap_or_else(|| self.open(ask, everybody, mapping));
@@ -130,8 +132,9 @@ fn unopened(error: Errno) -> Unopened {
 /// Opens the mapped file: as the mapping has it, which the kernel allows to few, else by its name. Tells
 /// whether it is the file of that device and number.
 fn open(root: &Root, ask: &Ask) -> Result<(File, bool), Unopened> {
-    let (pid, start, end) = (ask.pid, ask.start, ask.end);
-    let path = ask.path.trim_start_matches('/');
+    let (pid, mapping) = (ask.pid, &ask.mapping);
+    let (start, end) = (mapping.start, mapping.end);
+    let path = mapping.path.trim_start_matches('/');
     let candidates = [
         (format!("proc/{pid}/map_files/{start:x}-{end:x}"), true),
         (path.to_owned(), false),
@@ -141,7 +144,7 @@ fn open(root: &Root, ask: &Ask) -> Result<(File, bool), Unopened> {
     for (candidate, is_the_mapped) in candidates {
         match regular(&root.path(candidate)) {
             Ok((handle, device, inode)) => {
-                let is_same = (device, inode) == (ask.device, ask.inode);
+                let is_same = (device, inode) == (mapping.device, mapping.inode);
                 if is_same || is_the_mapped {
                     return Ok((reopened(&handle)?, is_same));
                 }

@@ -1,7 +1,9 @@
 //! `/proc/PID/maps`: which file's code lies where in a process. Pure.
 
+use serde::{Deserialize, Serialize};
+
 /// Code of one file, or of none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mapping {
     pub(super) start: u64,
     /// The first address that is no longer part of it.

@@ -81,7 +81,7 @@ impl Namer {
 
     /// The function at an address, if it has a name.
     pub(super) fn name(&mut self, ask: &Ask) -> Option<String> {
-        let file = (ask.device, ask.inode);
+        let file = (ask.mapping.device, ask.mapping.inode);
         if let Some(refusal) = self.bad.get(&file) {
             self.refuse(ask, *refusal);
             return None;
@@ -140,7 +140,7 @@ impl Namer {
 
     fn refuse(&mut self, ask: &Ask, refusal: Refusal) {
         let (files, count) = self.refused.entry(refusal).or_default();
-        let path = printable(&ask.path).unwrap_or_default();
+        let path = printable(&ask.mapping.path).unwrap_or_default();
         if files.len() < NAMED {
             files.insert(path);
         }

@@ -119,12 +119,8 @@ impl Symbols {
         }
         self.namer.name(&Ask {
             pid,
-            start: mapping.start,
-            end: mapping.end,
-            device: mapping.device,
-            inode: mapping.inode,
+            mapping: mapping.clone(),
             offset,
-            path: mapping.path.clone(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The tracepoints of idle CPUs: which they are, where their fields lie, what their bytes say.
 
+use haltwise_core::decode::idle::Did;
 use haltwise_core::event::WakeSource;
 use haltwise_core::kvm::Call;
 use haltwise_core::recording::Missing;
@@ -11,19 +12,15 @@ use crate::tracefs::Tracefs;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// `power:cpu_idle`.
+    /// `power:cpu_idle` with a state.
     Enter {
         cpu: u32,
         state: u32,
     },
-    /// The same with `PWR_EVENT_EXIT`.
-    Leave {
-        cpu: u32,
-    },
-    /// `power:guest_halt_poll_ns`.
-    Adjust(Call),
-    /// An interrupt on this CPU, in its idle task.
-    Interrupt(WakeSource),
+    /// Something that another CPU may have recorded.
+    Of(u32, Did),
+    /// The same of the CPU that recorded it.
+    Here(Did),
     /// `timer:hrtimer_start`.
     Arm {
         timer: u64,
@@ -34,16 +31,6 @@ pub(super) enum Seen {
         timer: u64,
         now_ns: u64,
     },
-    /// `sched:sched_wake_idle_without_ipi`.
-    Store {
-        cpu: u32,
-    },
-    /// `ipi:ipi_send_cpu`.
-    Send {
-        cpu: u32,
-    },
-    /// `sched:sched_switch` from the idle task.
-    Switch,
     Gap,
 }
 
@@ -170,16 +157,16 @@ impl Events {
             Event::Idle => {
                 let cpu = read_u32(1)?;
                 match read_u32(0)? {
-                    PWR_EVENT_EXIT => Seen::Leave { cpu },
+                    PWR_EVENT_EXIT => Seen::Of(cpu, Did::Leave),
                     state => Seen::Enter { cpu, state },
                 }
             }
-            Event::Adjust => Seen::Adjust(Call {
+            Event::Adjust => Seen::Here(Did::Adjust(Call {
                 grow: event.is_set(0)?,
                 old: read_u32(1)?,
                 new: read_u32(2)?,
-            }),
-            Event::Interrupt(wake) => Seen::Interrupt(wake),
+            })),
+            Event::Interrupt(wake) => Seen::Here(Did::Interrupt(wake)),
             Event::Arm => Seen::Arm {
                 timer: read(0)?,
                 expires_ns: read(1)?,
@@ -188,9 +175,9 @@ impl Events {
                 timer: read(0)?,
                 now_ns: read(1)?,
             },
-            Event::Store => Seen::Store { cpu: read_u32(0)? },
-            Event::Send => Seen::Send { cpu: read_u32(0)? },
-            Event::Switch => Seen::Switch,
+            Event::Store => Seen::Of(read_u32(0)?, Did::Store),
+            Event::Send => Seen::Of(read_u32(0)?, Did::Send),
+            Event::Switch => Seen::Here(Did::Switch),
         })
     }
 }
@@ -234,6 +221,8 @@ mod test {
         layouts.add(Event::Adjust, &adjust).unwrap();
         let arm = format("hrtimer_start", 3, &[("hrtimer", 8), ("expires", 8)]);
         layouts.add(Event::Arm, &arm).unwrap();
+        let store = format("sched_wake_idle_without_ipi", 4, &[("cpu", 4)]);
+        layouts.add(Event::Store, &store).unwrap();
         let events = Events(layouts);
         let entered = raw(1, &[&0_u32.to_ne_bytes(), &5_u32.to_ne_bytes()]);
         assert_eq!(
@@ -241,7 +230,7 @@ mod test {
             Some(Seen::Enter { cpu: 5, state: 0 })
         );
         let left = raw(1, &[&u32::MAX.to_ne_bytes(), &5_u32.to_ne_bytes()]);
-        assert_eq!(events.parse(&left), Some(Seen::Leave { cpu: 5 }));
+        assert_eq!(events.parse(&left), Some(Seen::Of(5, Did::Leave)));
         let grown = [1_u32, 100, 50].map(u32::to_ne_bytes);
         let grown = raw(2, &[&grown[0], &grown[1], &grown[2]]);
         let change = Call {
@@ -249,17 +238,19 @@ mod test {
             old: 50,
             new: 100,
         };
-        assert_eq!(events.parse(&grown), Some(Seen::Adjust(change)));
+        assert_eq!(events.parse(&grown), Some(Seen::Here(Did::Adjust(change))));
         let armed = raw(3, &[&7_u64.to_ne_bytes(), &9_u64.to_ne_bytes()]);
         let expected = Seen::Arm {
             timer: 7,
             expires_ns: 9,
         };
         assert_eq!(events.parse(&armed), Some(expected));
-        for bad in [&armed[..20], &raw(4, &[]), &[]] {
+        let stored = raw(4, &[&7_u32.to_ne_bytes()]);
+        assert_eq!(events.parse(&stored), Some(Seen::Of(7, Did::Store)));
+        for bad in [&armed[..20], &raw(4, &[]), &raw(9, &[]), &[]] {
             assert_eq!(events.parse(bad), None);
         }
-        assert_eq!(events.to_open(), [(1, None), (2, None), (3, None)]);
+        assert_eq!(events.to_open(), [1, 2, 3, 4].map(|id| (id, None)));
     }
 
     #[test]

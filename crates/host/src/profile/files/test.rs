@@ -15,12 +15,15 @@ fn ask(path: &Path, offset: u64) -> Ask {
     let stat = fs::symlink_metadata(path).unwrap();
     Ask {
         pid: u32::MAX,
-        start: 0x1000,
-        end: 0x2000,
-        device: (rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev())),
-        inode: stat.ino(),
+        mapping: Mapping {
+            start: 0x1000,
+            end: 0x2000,
+            offset: 0,
+            device: (rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev())),
+            inode: stat.ino(),
+            path: path.to_str().unwrap().to_owned(),
+        },
         offset,
-        path: path.to_str().unwrap().to_owned(),
     }
 }
 
@@ -43,8 +46,8 @@ fn only_the_mapped_file_is_read() {
     let right = ask(&path, 0x1010);
     let other = Answer::Refused(Refusal::OtherFile);
     let (mut inode, mut device) = (right.clone(), right.clone());
-    inode.inode += 1;
-    device.device.1 += 1;
+    inode.mapping.inode += 1;
+    device.mapping.device.1 += 1;
     assert_eq!((answer(&inode), answer(&device)), (other.clone(), other));
     // An answer for one mapping does not apply to another.
     let mut files = Files::new(&Root::host());
@@ -68,15 +71,11 @@ fn what_is_not_a_regular_file_is_not_opened() {
     symlink("loop", path("loop")).unwrap();
     let refused = Answer::Refused(Refusal::Denied);
     assert_eq!(answer(&ask(&path("loop"), 0)), refused);
-    let deep = Ask {
-        path: "/a".repeat(5000),
-        ..ask(&path("fifo"), 0)
-    };
+    let mut deep = ask(&path("fifo"), 0);
+    deep.mapping.path = "/a".repeat(5000);
     assert_eq!(answer(&deep), refused);
-    let gone = Ask {
-        path: path("none").to_str().unwrap().to_owned(),
-        ..ask(&path("fifo"), 0)
-    };
+    let mut gone = ask(&path("fifo"), 0);
+    gone.mapping.path = path("none").to_str().unwrap().to_owned();
     assert_eq!(answer(&gone), Answer::Nameless);
 }
 

@@ -19,11 +19,10 @@ pub(super) const ANSWER_MOST: usize = 4 << 10;
 
 /// An ask as a line. A path that is longer than any is cut.
 pub(super) fn asked(ask: &Ask) -> io::Result<Vec<u8>> {
-    let path = ask.path[..ask.path.floor_char_boundary(PATH_MOST)].to_owned();
-    line(&Ask {
-        path,
-        ..ask.clone()
-    })
+    let mut ask = ask.clone();
+    let path = &mut ask.mapping.path;
+    path.truncate(path.floor_char_boundary(PATH_MOST));
+    line(&ask)
 }
 
 /// Decodes an answer of the child; no name is longer than ours.
@@ -56,6 +55,7 @@ pub(super) fn said<T: DeserializeOwned>(bytes: &[u8], most: usize) -> io::Result
 
 #[cfg(test)]
 mod test {
+    use super::super::super::maps::Mapping;
     use super::*;
 
     #[test]
@@ -63,15 +63,17 @@ mod test {
         let name = Answer::Name("\u{1}".repeat(NAME_MOST));
         assert!(line(&name).unwrap().len() <= ANSWER_MOST);
         for long in ["\u{1}", "\u{7ff}", "/a"] {
-            let (ends, device) = ([u64::MAX; 4], [u32::MAX; 3]);
             let asked = Ask {
-                pid: device[0],
-                start: ends[0],
-                end: ends[1],
-                device: (device[1], device[2]),
-                inode: ends[2],
-                offset: ends[3],
-                path: long.repeat(100_000),
+                pid: u32::MAX,
+                mapping: Mapping {
+                    start: u64::MAX,
+                    end: u64::MAX,
+                    offset: u64::MAX,
+                    inode: u64::MAX,
+                    device: (u32::MAX, u32::MAX),
+                    path: long.repeat(100_000),
+                },
+                offset: u64::MAX,
             };
             assert!(super::asked(&asked).unwrap().len() <= ASK_MOST);
         }

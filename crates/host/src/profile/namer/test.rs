@@ -2,18 +2,22 @@
 
 use std::os::unix::fs::symlink;
 
+use super::super::maps::Mapping;
 use super::*;
 use crate::root::made_up;
 
 fn ask(inode: u64) -> Ask {
     Ask {
         pid: 1,
-        start: 0x1000,
-        end: 0x2000,
-        device: (0, 1),
-        inode,
+        mapping: Mapping {
+            start: 0x1000,
+            end: 0x2000,
+            offset: 0,
+            device: (0, 1),
+            inode,
+            path: "/lib/\u{1b}[2Jvmm".to_owned(),
+        },
         offset: 0x10,
-        path: "/lib/\u{1b}[2Jvmm".to_owned(),
     }
 }
 
