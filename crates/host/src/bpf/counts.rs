@@ -190,6 +190,7 @@ mod test {
     use haltwise_core::ids::VmIndex;
 
     use super::*;
+    use crate::bytes::made_of;
 
     macro_rules! at {
         ($field:ident) => {
@@ -199,17 +200,7 @@ mod test {
 
     /// Counts of which these are not zero: of 64 bits, then of 32.
     fn totals(longs: &[(usize, u64)], words: &[(usize, u32)]) -> Totals {
-        let mut totals = Totals::none();
-        let mut put = |offset: usize, bytes: &[u8]| {
-            totals.0[offset..offset + bytes.len()].copy_from_slice(bytes);
-        };
-        for (offset, value) in longs {
-            put(*offset, &value.to_ne_bytes());
-        }
-        for (offset, value) in words {
-            put(*offset, &value.to_ne_bytes());
-        }
-        totals
+        Totals(made_of(SIZE, longs, words))
     }
 
     /// Offset of a bucket, and that of the sum of its histogram.

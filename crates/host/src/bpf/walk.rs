@@ -145,26 +145,17 @@ pub fn vcpus() -> Result<Vec<FoundVcpu>, CollectError> {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    fn bytes(fill: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-        let mut bytes = vec![0; SIZE];
-        fill(&mut bytes);
-        bytes
-    }
+    use crate::bytes::made_of;
 
     #[test]
     fn a_cap_is_told_from_a_snapshot_and_from_neither() {
-        let put = |bytes: &mut Vec<u8>, offset: usize, byte| bytes[offset] = byte;
         let with = |has_max, has_override, overridden| {
-            decode(&bytes(|b| {
-                b[offset_of!(vcpu_record, max_halt_poll_ns)..][..4]
-                    .copy_from_slice(&50_000_u32.to_ne_bytes());
-                put(b, offset_of!(vcpu_record, has_max), has_max);
-                put(b, offset_of!(vcpu_record, has_override), has_override);
-                put(b, offset_of!(vcpu_record, r#override), overridden);
-            }))
-            .unwrap()
-            .vm_ceiling
+            let ceiling = (offset_of!(vcpu_record, max_halt_poll_ns), 50_000);
+            let mut bytes = made_of(SIZE, &[], &[ceiling]);
+            bytes[offset_of!(vcpu_record, has_max)] = has_max;
+            bytes[offset_of!(vcpu_record, has_override)] = has_override;
+            bytes[offset_of!(vcpu_record, r#override)] = overridden;
+            decode(&bytes).unwrap().vm_ceiling
         };
         assert_eq!(with(1, 1, 1), Some((50_000, CeilingSource::Cap)));
         assert_eq!(with(1, 1, 0), None);
@@ -181,7 +172,7 @@ mod test {
 
     #[test]
     fn a_vcpu_that_never_ran_has_no_thread_and_a_kernel_without_the_msr_no_veto() {
-        let found = decode(&bytes(|_| ())).unwrap();
+        let found = decode(&[0; SIZE]).unwrap();
         assert_eq!((found.tid, found.guest_veto), (None, None));
     }
 }

@@ -70,36 +70,27 @@ pub fn fuzz_idle(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::bytes::made_of;
 
     /// A record as the kernel side writes it; no two fields are equal, so that each is read from its own place.
     fn bytes(flags: &[idle_flag], wake_ns: u64) -> Vec<u8> {
-        let mut bytes = vec![0; SIZE];
-        let mut put = |offset: usize, value: &[u8]| {
-            bytes[offset..offset + value.len()].copy_from_slice(value);
-        };
-        for (offset, value) in [
-            (offset_of!(idle_record, start_ns), 1_000_000_u64),
+        let longs = [
+            (offset_of!(idle_record, start_ns), 1_000_000),
             (offset_of!(idle_record, end_ns), 1_300_000),
             (offset_of!(idle_record, poll_ns), 50_000),
             (offset_of!(idle_record, halt_ns), 250_000),
             (offset_of!(idle_record, wake_ns), wake_ns),
-        ] {
-            put(offset, &value.to_ne_bytes());
-        }
-        for (offset, value) in [
+        ];
+        let flags = flags.iter().fold(0, |all, flag| all | flag.0);
+        let words = [
             (offset_of!(idle_record, cpu), 3),
             (offset_of!(idle_record, limit_ns), 60_000),
             (offset_of!(idle_record, limit_next_ns), 120_000),
             (offset_of!(idle_record, change_old_ns), 70_000),
             (offset_of!(idle_record, change_new_ns), 130_000),
-            (
-                offset_of!(idle_record, flags),
-                flags.iter().fold(0, |all, flag| all | flag.0),
-            ),
-        ] {
-            put(offset, &u32::to_ne_bytes(value));
-        }
-        bytes
+            (offset_of!(idle_record, flags), flags),
+        ];
+        made_of(SIZE, &longs, &words)
     }
 
     #[test]

@@ -230,6 +230,9 @@ fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
 /// undo of it the same.
 #[test]
 fn a_cut_at_every_effect_is_undone() {
+    let _others_wait = crate::ALL_CPUS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let mut request = persisted(&[(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)]);
     let ceilings = (0..VMS).map(|vm| (Target::Ceiling(key(vm, 1)), 1_001));
     request.wanted.extend(ceilings);
