@@ -45,11 +45,18 @@ const REGAINED: u32 = 20;
 /// Children that are left behind: one for each VMM, and so many.
 const LEFT_MOST: usize = 256;
 
-/// How long a child that has answered may take to end.
-const END: Duration = Duration::from_millis(100);
+/// How long a child that has answered may take to end, beside whatever else runs on its CPU.
+const END: Duration = Duration::from_secs(1);
 
-/// Children that had not ended when they were last looked at, with the VMM of each.
-static LEFT: Mutex<Vec<(Pid, Pid)>> = Mutex::new(Vec::new());
+/// A child that had not ended when it was last looked at.
+struct Left {
+    child: Pid,
+    of: Pid,
+    /// It has not ended in time, and is not waited for again.
+    is_late: bool,
+}
+
+static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
 /// How long a thread may still wait for what tenants answer, and when that was known.
 #[derive(Debug, Clone, Copy)]
@@ -160,21 +167,29 @@ fn take_some(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
         let _ = kill_process(child.process, Signal::KILL);
     }
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    left.extend(children.into_iter().flatten().map(|it| (it.process, it.of)));
+    left.extend(children.into_iter().flatten().map(|it| Left {
+        child: it.process,
+        of: it.of,
+        is_late: false,
+    }));
     taken
 }
 
 /// The VMMs whose children have not ended. Children of these VMMs have a moment to end, all together.
 fn hanging(shown: &[Shown]) -> Vec<Pid> {
     let until = Instant::now() + END;
+    let is_asked = |left: &Left| shown.iter().any(|shown| shown.of == left.of);
     loop {
         let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-        left.retain(|(child, _)| matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(None)));
-        let of: Vec<Pid> = left.iter().map(|(_, of)| *of).collect();
-        drop(left);
-        if Instant::now() >= until || shown.iter().all(|shown| !of.contains(&shown.of)) {
-            return of;
+        left.retain(|it| matches!(waitpid(Some(it.child), WaitOptions::NOHANG), Ok(None)));
+        let is_over = Instant::now() >= until;
+        for asked in left.iter_mut().filter(|it| is_asked(it)) {
+            asked.is_late |= is_over;
         }
+        if left.iter().all(|it| it.is_late || !is_asked(it)) {
+            return left.iter().map(|it| it.of).collect();
+        }
+        drop(left);
         std::thread::sleep(Duration::from_millis(1));
     }
 }
