@@ -10,7 +10,6 @@ use crate::capture::Capture;
 use crate::costs::read::Wants;
 use crate::costs::{CostsError, Reader};
 use crate::error::{CaptureReadError, with_sources};
-use crate::rows::Rows;
 use crate::table::Table;
 use crate::tables::{Row, batch_of, of_table};
 
@@ -35,19 +34,12 @@ impl Capture {
     /// # Errors
     /// If the table cannot be opened.
     pub fn record_batches(&self, table: Table) -> Result<RecordBatches, CaptureReadError> {
-        if table == Table::HaltCounts {
-            // With those that found no room in the table.
-            return Ok(of_rows(self.halt_counts()?));
-        }
         of_table!(table, of_file(self))
     }
 }
 
 fn of_file<R: Row>(capture: &Capture) -> Result<RecordBatches, CaptureReadError> {
-    Ok(of_rows(capture.table::<R>()?))
-}
-
-fn of_rows<R: Row>(mut rows: Rows<R>) -> RecordBatches {
+    let mut rows = capture.table::<R>()?;
     let schema = R::TABLE.arrow_schema();
     let documented = schema.clone();
     let batches = std::iter::from_fn(move || {
@@ -57,7 +49,7 @@ fn of_rows<R: Row>(mut rows: Rows<R>) -> RecordBatches {
         };
         Some(batch.and_then(|batch| batch.with_schema(documented.clone())))
     });
-    Box::new(RecordBatchIterator::new(batches, schema))
+    Ok(Box::new(RecordBatchIterator::new(batches, schema)))
 }
 
 /// An error for readers of Arrow streams, who see its text alone.

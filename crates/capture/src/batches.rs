@@ -1,58 +1,62 @@
-//! The batches of one table, one at a time, from either form.
+//! The batches of one table, one at a time, from either form, and those behind damage where they are asked for.
 //!
 //! Decoders are called inside [`contain`] only, and not again after a panic.
 
-use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
-use arrow_schema::ArrowError;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::errors::ParquetError;
 
-use crate::capture::is_parquet;
 use crate::contain::contain;
-use crate::error::{CaptureReadError, TableFile};
+use crate::error::{CaptureReadError, TableFile, with_sources};
 use crate::files;
-use crate::frames::{FrameError, Frames};
+use crate::frames::Frames;
 use crate::parquet_form;
-use crate::sums::{Checked, Found, Sums};
+use crate::sums::{Checked, Sums};
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BatchError {
-    #[error("{1}")]
-    Frame(u64, String),
-    #[error(transparent)]
-    Io(std::io::Error),
-    #[error(transparent)]
-    Arrow(ArrowError),
-    #[error(transparent)]
-    Parquet(ParquetError),
-    #[error("the decoder gave up: {0}")]
-    Panicked(String),
+/// A place of a table that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it begins, in bytes from the start of the file. `None` where only the whole is known to be wrong.
+    pub offset: Option<u64>,
+    /// How many bytes are left out.
+    pub bytes: Option<u64>,
+    /// How many rows are left out.
+    pub rows: Option<u64>,
+    pub what: String,
 }
 
-type Source = Box<dyn Iterator<Item = Result<RecordBatch, BatchError>> + Send>;
+impl Damage {
+    /// The damage that an error reports, of unknown extent.
+    pub(crate) fn of(error: &CaptureReadError) -> Self {
+        let (offset, what) = match error {
+            CaptureReadError::Damaged { offset, what, .. } => (Some(*offset), what.clone()),
+            other => (None, with_sources(other)),
+        };
+        Self {
+            offset,
+            bytes: None,
+            rows: None,
+            what,
+        }
+    }
+}
 
 pub(crate) struct Batches {
     pub(crate) file: TableFile,
+    /// Rows of the file before the next batch.
     pub(crate) rows: u64,
-    /// `None` when there is nothing more, or after an error.
-    source: Option<Source>,
-    /// Where the file was found damaged, which then is what an error comes of.
-    found: Option<Found>,
+    source: Source,
 }
 
-impl fmt::Debug for Batches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batches")
-            .field("file", &self.file)
-            .field("rows", &self.rows)
-            .finish_non_exhaustive()
-    }
+enum Source {
+    Stream(Box<(Frames, StreamDecoder)>),
+    Parquet(Checked, Box<ParquetRecordBatchReader>),
+    Ended,
 }
 
 impl Batches {
@@ -61,183 +65,191 @@ impl Batches {
         Self {
             file,
             rows: 0,
-            source: None,
-            found: None,
+            source: Source::Ended,
         }
     }
 
-    pub(crate) fn of_stream<R: Read + Seek + Send + 'static>(
-        file: TableFile,
-        reader: R,
-    ) -> Result<Self, CaptureReadError> {
-        let mut batches = Self::none(file);
-        match Frames::new(reader) {
-            Ok(frames) => batches.source = Some(Box::new(StreamBatches::new(frames))),
-            Err(error) => return Err(batches.error(BatchError::Io(error))),
-        }
-        Ok(batches)
-    }
-
-    /// From a row group on; `found` is where the reader says what it finds damaged.
-    pub(crate) fn of_parquet<R: parquet::file::reader::ChunkReader + 'static>(
-        file: TableFile,
-        reader: R,
-        found: Option<Found>,
-        from: usize,
-    ) -> Result<Self, CaptureReadError> {
-        let table = file.table;
-        let mut batches = Self::none(file);
-        batches.found = found;
-        let opened = decode(
-            || parquet_form::open(table, reader, from),
-            BatchError::Parquet,
-        );
-        let mut decoder = opened.map_err(|error| batches.error(error))?;
-        batches.source = Some(Box::new(std::iter::from_fn(move || {
-            decode(|| decoder.next().transpose(), BatchError::Arrow).transpose()
-        })));
-        Ok(batches)
-    }
-
-    /// Result of `look` on the footer of a Parquet file.
-    pub(crate) fn of_footer<T>(
-        file: TableFile,
-        opened: File,
-        sums: Option<Sums>,
-        look: fn(&Checked) -> Result<T, ParquetError>,
-    ) -> Result<T, CaptureReadError> {
-        let mut batches = Self::none(file);
-        let checked = batches.checked(opened, sums)?;
-        let found = decode(|| look(&checked), BatchError::Parquet);
-        found.map_err(|error| batches.error(error))
-    }
-
-    /// A file that is held against its checksums, if it has any.
-    fn checked(&mut self, file: File, sums: Option<Sums>) -> Result<Checked, CaptureReadError> {
-        let checked =
-            Checked::new(file, sums).map_err(|error| self.error(BatchError::Io(error)))?;
-        self.found = Some(checked.found());
-        Ok(checked)
-    }
-
-    pub(crate) fn frame_error(file: TableFile, offset: u64, error: FrameError) -> CaptureReadError {
-        Self::none(file).error(error.at(offset))
-    }
-
-    pub(crate) fn of_file(file: TableFile, sums: Option<Sums>) -> Result<Self, CaptureReadError> {
+    pub(crate) fn open(file: TableFile, sums: Option<Sums>) -> Result<Self, CaptureReadError> {
         let opened = open(&file.path)?;
-        Self::of_opened(file, opened, sums, 0)
+        Self::of_opened(file, opened, sums)
     }
 
-    /// From a file that is open; of a Parquet file from a row group on.
     pub(crate) fn of_opened(
         file: TableFile,
         opened: File,
         sums: Option<Sums>,
-        from: usize,
     ) -> Result<Self, CaptureReadError> {
-        if is_parquet(&file.path) {
-            let checked = Self::none(file.clone()).checked(opened, sums)?;
-            let found = Some(checked.found());
-            Self::of_parquet(file, checked, found, from)
+        let source = if file.is_parquet() {
+            let checked = checked(&file, opened, sums)?;
+            let decoder = row_groups(&file, &checked, 0)?;
+            Source::Parquet(checked, Box::new(decoder))
         } else {
-            Self::of_stream(file, BufReader::new(opened))
+            let frames = Frames::new(file.clone(), opened)?;
+            Source::Stream(Box::new((frames, StreamDecoder::new())))
+        };
+        Ok(Self {
+            source,
+            ..Self::none(file)
+        })
+    }
+
+    /// Goes on behind the damage that the last batch was not given for: with the next whole frame of a stream, with
+    /// the next row group of a Parquet file.
+    pub(crate) fn skip_damage(&mut self, error: &CaptureReadError) -> Damage {
+        let mut damage = Damage::of(error);
+        match &mut self.source {
+            Source::Stream(stream) => {
+                let frames = &mut stream.0;
+                let from = damage.offset.unwrap_or(frames.offset);
+                // The decoder is not asked again after it has refused a whole frame, and a stream that cannot be
+                // searched has no next frame.
+                let goes_on = damage.offset.is_some() && frames.skip_damage().unwrap_or(false);
+                if !goes_on {
+                    frames.offset = frames.end;
+                }
+                damage.offset = Some(from);
+                damage.bytes = Some(frames.offset.saturating_sub(from));
+            }
+            Source::Parquet(checked, _) => {
+                let checked = checked.clone();
+                let ends = parquet(&self.file, &checked, parquet_form::row_group_ends);
+                let (ends, row) = (ends.unwrap_or_default(), self.rows);
+                let next = ends.partition_point(|&end| end <= row) + 1;
+                let last = ends.last().copied().unwrap_or(row).max(row);
+                self.rows = last;
+                self.source = Source::Ended;
+                if next < ends.len()
+                    && let Ok(decoder) = row_groups(&self.file, &checked, next)
+                {
+                    self.rows = ends[next - 1];
+                    self.source = Source::Parquet(checked, Box::new(decoder));
+                }
+                damage.rows = Some(self.rows - row);
+            }
+            Source::Ended => {}
+        }
+        damage
+    }
+
+    /// Bytes of a stream behind the last batch that are no whole batch.
+    pub(crate) fn torn_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Stream(stream) => stream.0.end - stream.0.offset,
+            Source::Parquet(..) | Source::Ended => 0,
         }
     }
 
-    fn error(&self, error: BatchError) -> CaptureReadError {
-        let (file, row) = (self.file.clone(), self.rows);
-        if let Some(mismatch) = self.found.as_ref().and_then(|found| found.get()) {
-            let (offset, what) = (mismatch.offset, mismatch.to_string());
-            return CaptureReadError::Damaged { file, offset, what };
-        }
-        match error {
-            BatchError::Frame(offset, what) => CaptureReadError::Damaged { file, offset, what },
-            BatchError::Io(source) => CaptureReadError::io("read", &file.path)(source),
-            BatchError::Arrow(source) => CaptureReadError::Arrow { file, row, source },
-            BatchError::Parquet(source) => CaptureReadError::Parquet { file, source },
-            BatchError::Panicked(what) => CaptureReadError::Panicked { file, row, what },
-        }
-    }
-}
-
-impl FrameError {
-    fn at(self, offset: u64) -> BatchError {
-        match self {
-            Self::Torn => BatchError::Frame(offset, "the file ends here".to_owned()),
-            Self::Bad(what) => BatchError::Frame(offset, what),
-            Self::Io(error) => BatchError::Io(error),
-        }
+    /// Whether the frames of a stream have checksums, as far as they were read.
+    pub(crate) fn is_sealed(&self) -> bool {
+        matches!(&self.source, Source::Stream(stream) if stream.0.sealed == Some(true))
     }
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch, CaptureReadError>;
 
+    /// The next batch. After an error only [`Batches::skip_damage`] goes on.
     fn next(&mut self) -> Option<Self::Item> {
-        let mut source = self.source.take()?;
-        let item = match source.next()? {
-            Ok(item) => item,
-            Err(error) => return Some(Err(self.error(error))),
+        let (file, row) = (&self.file, self.rows);
+        let next = match &mut self.source {
+            Source::Stream(stream) => next_of_stream(file, row, stream),
+            Source::Parquet(checked, decoder) => {
+                let arrow = |file, source| CaptureReadError::Arrow { file, row, source };
+                let next = decode(file, row, || decoder.next().transpose(), arrow);
+                next.map_err(|error| cause(file, checked, error))
+            }
+            Source::Ended => Ok(None),
         };
-        self.rows = self.rows.saturating_add(item.num_rows() as u64);
-        self.source = Some(source);
-        Some(Ok(item))
+        if let Ok(Some(batch)) = &next {
+            self.rows = row.saturating_add(batch.num_rows() as u64);
+        }
+        next.transpose()
     }
+}
+
+fn next_of_stream(
+    file: &TableFile,
+    row: u64,
+    (frames, decoder): &mut (Frames, StreamDecoder),
+) -> Result<Option<RecordBatch>, CaptureReadError> {
+    while let Some(frame) = frames.next_frame()? {
+        let mut bytes = Buffer::from_vec(frame.to_vec());
+        // The decoder hands a batch out as soon as it is whole, so one frame gives at most one.
+        let mut batch = None;
+        while !bytes.is_empty() {
+            let arrow = |file, source| CaptureReadError::Arrow { file, row, source };
+            batch = decode(file, row, || decoder.decode(&mut bytes), arrow)?;
+        }
+        if batch.is_some() {
+            return Ok(batch);
+        }
+    }
+    Ok(None)
+}
+
+/// A decoder of the row groups of a Parquet file, from this one on.
+fn row_groups(
+    file: &TableFile,
+    checked: &Checked,
+    from: usize,
+) -> Result<ParquetRecordBatchReader, CaptureReadError> {
+    let open = |checked: &Checked| parquet_form::open(file.table, checked.clone(), from);
+    parquet(file, checked, open)
+}
+
+/// Result of `look` on the footer of a Parquet file.
+pub(crate) fn footer<T>(
+    file: &TableFile,
+    opened: File,
+    sums: Option<Sums>,
+    look: fn(&Checked) -> Result<T, ParquetError>,
+) -> Result<T, CaptureReadError> {
+    parquet(file, &checked(file, opened, sums)?, look)
+}
+
+fn checked(
+    file: &TableFile,
+    opened: File,
+    sums: Option<Sums>,
+) -> Result<Checked, CaptureReadError> {
+    Checked::new(opened, sums).map_err(CaptureReadError::io("read", &file.path))
 }
 
 pub(crate) fn open(path: &Path) -> Result<File, CaptureReadError> {
     files::open_member(path).map_err(CaptureReadError::io("open", path))
 }
 
+fn parquet<T>(
+    file: &TableFile,
+    checked: &Checked,
+    look: impl FnOnce(&Checked) -> Result<T, ParquetError>,
+) -> Result<T, CaptureReadError> {
+    let error = |file, source| CaptureReadError::Parquet { file, source };
+    let found = decode(file, 0, || look(checked), error);
+    found.map_err(|error| cause(file, checked, error))
+}
+
+/// An error of a decoder: a damaged block of the file, if one was found.
+fn cause(file: &TableFile, checked: &Checked, error: CaptureReadError) -> CaptureReadError {
+    match checked.take_damage() {
+        Some(block) => CaptureReadError::Damaged {
+            file: file.clone(),
+            offset: block.offset,
+            what: block.to_string(),
+        },
+        None => error,
+    }
+}
+
 fn decode<T, E>(
+    file: &TableFile,
+    row: u64,
     decoder: impl FnOnce() -> Result<T, E>,
-    error: fn(E) -> BatchError,
-) -> Result<T, BatchError> {
-    contain(decoder)
-        .map_err(BatchError::Panicked)?
-        .map_err(error)
-}
-
-pub(crate) struct StreamBatches<R> {
-    pub(crate) frames: Frames<R>,
-    decoder: StreamDecoder,
-}
-
-impl<R: Read + Seek> StreamBatches<R> {
-    pub(crate) fn new(frames: Frames<R>) -> Self {
-        Self {
-            frames,
-            decoder: StreamDecoder::new(),
-        }
-    }
-
-    /// The next batch. After [`BatchError::Frame`] those behind the damage may be asked for.
-    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, BatchError> {
-        loop {
-            let offset = self.frames.offset;
-            let frame = match self.frames.next_frame() {
-                Ok(Some(frame)) => frame,
-                Ok(None) | Err(FrameError::Torn) => return Ok(None),
-                Err(error) => return Err(error.at(offset)),
-            };
-            let mut bytes = Buffer::from_vec(frame.to_vec());
-            // The decoder hands a batch out as soon as it is whole, so one frame gives at most one.
-            let mut batch = None;
-            while !bytes.is_empty() {
-                batch = decode(|| self.decoder.decode(&mut bytes), BatchError::Arrow)?;
-            }
-            if batch.is_some() {
-                return Ok(batch);
-            }
-        }
-    }
-}
-
-impl<R: Read + Seek> Iterator for StreamBatches<R> {
-    type Item = Result<RecordBatch, BatchError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch().transpose()
+    error: impl FnOnce(TableFile, E) -> CaptureReadError,
+) -> Result<T, CaptureReadError> {
+    let file = file.clone();
+    match contain(decoder) {
+        Ok(outcome) => outcome.map_err(|source| error(file, source)),
+        Err(what) => Err(CaptureReadError::Panicked { file, row, what }),
     }
 }

@@ -6,7 +6,7 @@ mod joined;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -15,12 +15,14 @@ use haltwise_core::event::{
 };
 use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
+use serde::Deserialize;
 
-use crate::batches::{Batches, open};
+use crate::batches::{Batches, footer, open};
 use crate::error::{CaptureReadError, TableFile, with_sources};
 use crate::files;
 use crate::frames::Frames;
-use crate::info::{self, CaptureInfo, FILE, Intact, MAX_BYTES, ParseError, State};
+use crate::info::{self, CaptureInfo, FILE, Intact, MAX_BYTES, SCHEMA, State};
+
 use crate::laws::{Laws, LeftOut};
 use crate::note::Note;
 use crate::parquet_form;
@@ -190,20 +192,11 @@ impl Capture {
         self.rows.get(&table).copied()
     }
 
-    /// The counts per vCPU and interval; in a capture of halts, of those whose rows were not written.
-    pub fn halt_counts(&self) -> Result<Rows<HaltCounts>, CaptureReadError> {
-        self.table_and(self.info.unwritten.clone())
-    }
-
+    /// The rows of a table: those of its file, and those that `capture.json` has.
     pub(crate) fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
-        self.table_and(Vec::new())
-    }
-
-    /// The rows of a table, and these behind those of its file.
-    fn table_and<R: Row>(&self, more: Vec<R>) -> Result<Rows<R>, CaptureReadError> {
         if let Some((first, rest)) = self.parts.split_first() {
             let rest: Result<Vec<_>, _> = rest.iter().map(Self::table).collect();
-            return Ok(first.table_and(more)?.then(rest?));
+            return Ok(first.table()?.then(rest?));
         }
         let table = R::TABLE;
         let batches = match self.batches(table) {
@@ -213,20 +206,25 @@ impl Capture {
                 path: self.directory.join(table.parquet_file()),
             }),
         };
-        let rows = rows_of(batches).and(more);
-        if self.as_stored {
-            return Ok(rows);
-        }
+        let rows = rows_of(batches).and(R::in_info(&self.info));
+        Ok(if self.as_stored {
+            rows
+        } else {
+            rows.lawful(self.laws())
+        })
+    }
+
+    /// The laws that its rows obey, for one reading of one table.
+    pub(crate) fn laws(&self) -> Laws {
         let last_ns = *self.last_ns.get_or_init(|| self.last_ns());
-        let laws = Laws::new(&self.info, last_ns, self.left_out.clone());
-        Ok(rows.lawful(laws))
+        Laws::new(&self.info, last_ns, self.left_out.clone())
     }
 
     /// The batches of a table's file, if there is one.
     fn batches(&self, table: Table) -> Option<Result<Batches, CaptureReadError>> {
-        let path = file_of(&self.directory, table, self.info.state)?;
-        let sums = self.sums(table, &path);
-        Some(Batches::of_file(TableFile { table, path }, sums))
+        let file = file_of(&self.directory, table, self.info.state)?;
+        let sums = self.sums(&file);
+        Some(Batches::open(file, sums))
     }
 
     /// The last moment of the recording. One that was cut has it from its last sample of the host, which
@@ -242,27 +240,19 @@ impl Capture {
         samples.map_while(Result::ok).map(|row| row.time_ns).max()
     }
 
-    /// The checksums of a table's file, unless that was written anew since: then it has another length.
-    pub(crate) fn sums(&self, table: Table, path: &Path) -> Option<Sums> {
-        let written = self.info.tables.get(table.as_str())?;
-        let found = std::fs::symlink_metadata(path).ok()?.len();
-        let sums = self.info.checksums.get(table.as_str()).cloned();
-        sums.filter(|_| found == written.bytes && is_parquet(path))
-    }
-
-    /// Notes where a table's file is not the one that its recorder wrote.
-    fn note_rewritten(&mut self, table: Table, path: &Path) {
-        let has_sums = self.info.checksums.contains_key(table.as_str());
-        if has_sums && self.sums(table, path).is_none() {
-            let path = path.to_owned();
-            self.notes.push(Note::Rewritten { table, path });
-        }
+    /// The checksums of a table's file. Of one that was written again since, which has another length, there are none.
+    pub(crate) fn sums(&self, file: &TableFile) -> Option<Sums> {
+        let table = file.table.as_str();
+        let written = self.info.tables.get(table)?;
+        let found = std::fs::symlink_metadata(&file.path).ok()?.len();
+        let sums = self.info.checksums.get(table).cloned();
+        sums.filter(|_| found == written.bytes && file.is_parquet())
     }
 
     /// Counts a table's rows and notes what is wrong with its file.
     fn look_at(&mut self, table: Table) {
         let state = self.info.state;
-        let Some(path) = file_of(&self.directory, table, state) else {
+        let Some(file) = file_of(&self.directory, table, state) else {
             let of_roster = !Table::STREAMED.contains(&table);
             let never_there = table.is_optional() && !self.info.tables.contains_key(table.as_str());
             if !(of_roster && state == State::Recording || never_there) {
@@ -271,49 +261,47 @@ impl Capture {
             }
             return;
         };
-        match self.count_rows(table, &path) {
-            Ok(rows) => {
-                self.rows.insert(table, rows);
-                self.note_rewritten(table, &path);
-                let written = self.info.tables.get(table.as_str()).map(|size| size.rows);
-                if let Some(written) = written.filter(|&written| written != rows) {
-                    let found = rows;
-                    self.notes.push(Note::RowsDiffer {
-                        table,
-                        written,
-                        found,
-                    });
-                }
-            }
+        let (written, has_sums) = (
+            self.info.tables.get(table.as_str()).map(|size| size.rows),
+            self.info.checksums.contains_key(table.as_str()),
+        );
+        let found = match self.count_rows(&file) {
+            Ok(found) => found,
             Err(error) => {
                 let error = with_sources(&error);
                 self.notes.push(Note::UnreadableTable { table, error });
+                return;
             }
+        };
+        self.rows.insert(table, found);
+        if has_sums && self.sums(&file).is_none() {
+            let path = file.path;
+            self.notes.push(Note::Rewritten { table, path });
+        }
+        if let Some(written) = written.filter(|&written| written != found) {
+            self.notes.push(Note::RowsDiffer {
+                table,
+                written,
+                found,
+            });
         }
     }
 
-    fn count_rows(&mut self, table: Table, path: &Path) -> Result<u64, CaptureReadError> {
-        let (opened, path) = (open(path)?, path.to_owned());
-        if is_parquet(&path) {
-            let sums = self.sums(table, &path);
-            let file = TableFile { table, path };
-            let promised = Batches::of_footer(file, opened, sums, parquet_form::promised)?;
+    fn count_rows(&mut self, file: &TableFile) -> Result<u64, CaptureReadError> {
+        let (opened, table) = (open(&file.path)?, file.table);
+        if file.is_parquet() {
+            let promised = footer(file, opened, self.sums(file), parquet_form::promised)?;
             let has_sums = self.info.checksums.contains_key(table.as_str());
             if promised.is_summed && !has_sums && self.info.state == State::Complete {
                 self.note_changed();
             }
             return Ok(promised.rows);
         }
-        let frames = Frames::new(BufReader::new(opened));
-        let frames = frames.map_err(CaptureReadError::io("read", &path))?;
-        let extent = frames.extent().map_err(|(offset, error)| {
-            let path = path.clone();
-            Batches::frame_error(TableFile { table, path }, offset, error)
-        })?;
+        let extent = Frames::new(file.clone(), opened)?.extent()?;
         if extent.torn_bytes > 0 {
             self.notes.push(Note::TornTail {
                 table,
-                path,
+                path: file.path.clone(),
                 offset: extent.whole_bytes,
                 bytes: extent.torn_bytes,
             });
@@ -338,6 +326,8 @@ tables! {
     halts: Halt;
     /// The calls of grow and shrink.
     window_changes: WindowChange;
+    /// The counts per vCPU and interval; in a capture of halts, of those whose rows were not written.
+    halt_counts: HaltCounts;
     knobs: Knob;
     /// The host's own state.
     host_samples: HostSample;
@@ -362,14 +352,15 @@ tables! {
 ///
 /// A complete capture has Parquet only. In one that is not, a Parquet file that has its name is
 /// whole, so it comes before the stream that it was made from.
-pub(crate) fn file_of(directory: &Path, table: Table, state: State) -> Option<PathBuf> {
+pub(crate) fn file_of(directory: &Path, table: Table, state: State) -> Option<TableFile> {
     let parquet = directory.join(table.parquet_file());
     let stream = directory.join(table.stream_file());
-    match state {
-        _ if parquet.exists() => Some(parquet),
-        State::Recording if stream.exists() => Some(stream),
-        _ => None,
-    }
+    let path = match state {
+        _ if parquet.exists() => parquet,
+        State::Recording if stream.exists() => stream,
+        _ => return None,
+    };
+    Some(TableFile { table, path })
 }
 
 fn expected_file(directory: &Path, table: Table, state: State) -> PathBuf {
@@ -377,10 +368,6 @@ fn expected_file(directory: &Path, table: Table, state: State) -> PathBuf {
         State::Recording => table.stream_file(),
         State::Complete => table.parquet_file(),
     })
-}
-
-pub(crate) fn is_parquet(path: &Path) -> bool {
-    path.extension().is_some_and(|name| name == "parquet")
 }
 
 /// Whether a recorder holds the lock that [`crate::recording::Recording::create`] takes.
@@ -438,11 +425,35 @@ pub(crate) fn info_of(
     let used = text.iter().rposition(|byte| !matches!(byte, b' ' | 0));
     let used = &text[..used.map_or(0, |last| last + 1)];
     let intact = info::intact(if name == spare::NAME { used } else { &text });
-    let info = info::parse(used).map_err(|error| match error {
-        ParseError::Json(source) => CaptureReadError::Json { path, source },
-        ParseError::Schema(_) if intact == Intact::No => CaptureReadError::InfoChanged { path },
-        ParseError::Schema(0) => CaptureReadError::NoSuchSchema { path, found: 0 },
-        ParseError::Schema(found) => CaptureReadError::NewerSchema { path, found },
+    let info = parse(used, &path).map_err(|error| match error {
+        CaptureReadError::Json { .. } => error,
+        _ if intact == Intact::No => CaptureReadError::InfoChanged { path },
+        error => error,
     })?;
     Ok((info, intact))
+}
+
+/// Reads the bytes of the `capture.json` at this path.
+pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<CaptureInfo, CaptureReadError> {
+    #[derive(Deserialize)]
+    struct OnlySchema {
+        schema: u64,
+    }
+    let path = || path.to_owned();
+    let json = |source| CaptureReadError::Json {
+        path: path(),
+        source,
+    };
+    let OnlySchema { schema } = serde_json::from_slice(bytes).map_err(json)?;
+    match schema {
+        0 => Err(CaptureReadError::NoSuchSchema {
+            path: path(),
+            found: 0,
+        }),
+        found if found > u64::from(SCHEMA) => Err(CaptureReadError::NewerSchema {
+            path: path(),
+            found,
+        }),
+        _ => serde_json::from_slice(bytes).map_err(json),
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::capture::{Capture, file_of, is_parquet};
+pub use crate::batches::Damage;
+use crate::capture::{Capture, file_of};
 use crate::error::CaptureReadError;
 use crate::info::{Intact, State};
 use crate::laws::Law;
 use crate::note::Note;
-use crate::salvage::{Damage, Salvage};
+use crate::salvage::Salvage;
 use crate::sums::{Mismatch, damaged_blocks};
 use crate::table::Table;
 use crate::tables::{Row, of_table};
@@ -109,7 +110,7 @@ fn examine<R: Row>(capture: &Capture) -> Option<TableCheckup> {
     let table = R::TABLE;
     let info = capture.info();
     let written = info.tables.get(table.as_str());
-    let Some(path) = file_of(capture.directory(), table, info.state) else {
+    let Some(file) = file_of(capture.directory(), table, info.state) else {
         let path = capture.notes().iter().find_map(|note| match note {
             Note::MissingTable { table: of, path } if *of == table => Some(path.clone()),
             _ => None,
@@ -125,15 +126,15 @@ fn examine<R: Row>(capture: &Capture) -> Option<TableCheckup> {
             damage: Vec::new(),
         });
     };
-    let sums = capture.sums(table, &path);
+    let (sums, path) = (capture.sums(&file), file.path.clone());
     let is_rewritten =
-        is_parquet(&path) && sums.is_none() && info.checksums.contains_key(table.as_str());
-    let mut salvage = Salvage::<R>::open(&path, sums.clone());
-    while salvage.next_rows().is_some() {}
-    // Once more as others read it, which counts rows that break a law.
-    if let Ok(rows) = capture.table::<R>() {
-        rows.take_while(Result::is_ok).for_each(drop);
+        file.is_parquet() && sums.is_none() && info.checksums.contains_key(table.as_str());
+    let mut salvage = Salvage::<R>::open(file, sums.clone());
+    let mut laws = capture.laws();
+    while let Some(rows) = salvage.next_rows() {
+        R::lawful(rows, &mut laws);
     }
+    laws.tell(table);
     let mut damage = salvage.damage.clone();
     let blocks = damaged_blocks(&path, sums);
     let is_only = damage.len() == 1;

@@ -7,34 +7,12 @@ use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Int8Array, PrimitiveArray, RecordBatch,
-    StringArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, DictionaryArray, Int8Array, PrimitiveArray, RecordBatch, UInt64Array,
 };
 use arrow_schema::DataType;
 use haltwise_core::hist::LogHist;
 
 use crate::error::{CaptureReadError, TableFile};
-
-/// An array that a column may be stored as, and how its type is called.
-pub(crate) trait Stored: Array + 'static {
-    const WANTED: &'static str;
-}
-
-impl Stored for UInt64Array {
-    const WANTED: &'static str = "uint64";
-}
-
-impl Stored for UInt32Array {
-    const WANTED: &'static str = "uint32";
-}
-
-impl Stored for BooleanArray {
-    const WANTED: &'static str = "bool";
-}
-
-impl Stored for StringArray {
-    const WANTED: &'static str = "string";
-}
 
 /// A batch, and where it came from.
 #[derive(Debug, Clone, Copy)]
@@ -68,12 +46,14 @@ impl<'a> Columns<'a> {
             })
     }
 
-    fn wrong_type(&self, name: &str, array: &dyn Array, wanted: &'static str) -> CaptureReadError {
+    fn wrong_type(&self, name: &str, array: &dyn Array) -> CaptureReadError {
+        let mut columns = self.file.table.columns().iter();
+        let declared = columns.find(|column| column.name == name);
         CaptureReadError::ColumnType {
             file: self.file.clone(),
             column: name.to_owned(),
             found: array.data_type().to_string(),
-            wanted,
+            wanted: declared.map_or("what it should be", |column| column.kind.as_str()),
         }
     }
 
@@ -89,14 +69,14 @@ impl<'a> Columns<'a> {
     }
 
     /// A column that may be NULL.
-    pub(crate) fn maybe<A: Stored>(&self, name: &str) -> Result<&'a A, CaptureReadError> {
+    pub(crate) fn maybe<A: Array + 'static>(&self, name: &str) -> Result<&'a A, CaptureReadError> {
         let array = self.column(name)?;
         let found = array.as_any().downcast_ref();
-        found.ok_or_else(|| self.wrong_type(name, array, A::WANTED))
+        found.ok_or_else(|| self.wrong_type(name, array))
     }
 
     /// A column that has a value in each row.
-    pub(crate) fn full<A: Stored>(&self, name: &str) -> Result<&'a A, CaptureReadError> {
+    pub(crate) fn full<A: Array + 'static>(&self, name: &str) -> Result<&'a A, CaptureReadError> {
         let array: &A = self.maybe(name)?;
         self.no_nulls(name, array)?;
         Ok(array)
@@ -114,7 +94,7 @@ impl<'a> Columns<'a> {
         if let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() {
             return self.keyed_names(name, dictionary, &meaning);
         }
-        Err(self.wrong_type(name, array, "dictionary of string"))
+        Err(self.wrong_type(name, array))
     }
 
     fn keyed_names<T: Copy, K: arrow_array::types::ArrowDictionaryKeyType>(
@@ -124,7 +104,7 @@ impl<'a> Columns<'a> {
         meaning: &impl Fn(&str) -> Option<T>,
     ) -> Result<Vec<T>, CaptureReadError> {
         let Some(words) = dictionary.values().as_string_opt::<i32>() else {
-            return Err(self.wrong_type(name, dictionary, "dictionary of string"));
+            return Err(self.wrong_type(name, dictionary));
         };
         let meanings: Vec<Option<T>> = (0..words.len())
             .map(|key| words.is_valid(key).then(|| meaning(words.value(key)))?)
@@ -146,7 +126,7 @@ impl<'a> Columns<'a> {
 
     pub(crate) fn lists(&self, name: &str) -> Result<Vec<Vec<u64>>, CaptureReadError> {
         let array = self.column(name)?;
-        let wrong = || self.wrong_type(name, array, "list of uint64");
+        let wrong = || self.wrong_type(name, array);
         let lists = array.as_list_opt::<i32>().ok_or_else(wrong)?;
         if *lists.values().data_type() != DataType::UInt64 {
             return Err(wrong());

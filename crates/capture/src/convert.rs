@@ -15,7 +15,7 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 
-use crate::batches::Batches;
+use crate::batches::{Batches, footer};
 use crate::capture::Capture;
 use crate::error::{CaptureWriteError, TableFile};
 use crate::files::Directory;
@@ -133,7 +133,7 @@ pub(crate) fn settle<'a>(
     Ok(summary(directory, info))
 }
 
-fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
+pub(crate) fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
     Summary {
         directory: directory.path().to_owned(),
         id: directory.id(),
@@ -178,13 +178,13 @@ fn convert_table<'a>(
             .metadata()
             .map_err(CaptureWriteError::io("look at", &path))?;
         let of = TableFile { table, path };
-        let rows = Batches::of_footer(of, file, None, parquet_form::promised)?.rows;
+        let rows = footer(&of, file, None, parquet_form::promised)?.rows;
         let bytes = bytes.len();
         let size = TableSize { rows, bytes };
         let made = None;
         return Ok(Some(Written { size, sums, made }));
     }
-    let batches = Batches::of_opened(TableFile { table, path }, file, None, 0)?;
+    let batches = Batches::of_opened(TableFile { table, path }, file, None)?;
     let size = match (table, places) {
         (Table::Halts, Some(places)) => {
             let put = |row: &mut Halt| Place::put(places, &mut row.vm, &mut row.vcpu);

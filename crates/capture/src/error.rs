@@ -102,6 +102,13 @@ pub struct TableFile {
     pub path: PathBuf,
 }
 
+impl TableFile {
+    /// Whether it is the finished table, else a stream.
+    pub(crate) fn is_parquet(&self) -> bool {
+        self.path.extension().is_some_and(|name| name == "parquet")
+    }
+}
+
 impl fmt::Display for TableFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "read table {}: {}", self.table, self.path.display())

@@ -10,10 +10,12 @@
 //! The checks here come before any decoder sees a byte, because a stream names the sizes of the
 //! buffers to allocate, and a hostile one would name large ones.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use arrow_ipc::{MessageHeader, RecordBatch, root_as_message};
 
+use crate::error::{CaptureReadError, TableFile};
 use crate::seal::{self, Seal};
 
 /// Longest metadata that is read, in bytes. A batch of ours has some 3 KiB.
@@ -34,7 +36,7 @@ const PIECE: u64 = 4 << 20;
 const MARKER: [u8; 4] = [0xff; 4];
 
 #[derive(Debug)]
-pub(crate) enum FrameError {
+enum FrameError {
     Torn,
     /// It is not a frame, or it claims what no recorder writes.
     Bad(String),
@@ -68,8 +70,9 @@ pub(crate) struct Extent {
 }
 
 #[derive(Debug)]
-pub(crate) struct Frames<R> {
-    reader: R,
+pub(crate) struct Frames {
+    file: TableFile,
+    reader: BufReader<File>,
     /// Where the next frame starts.
     pub(crate) offset: u64,
     /// Where the file ended when it was opened. What a live recorder adds later is not read.
@@ -79,12 +82,13 @@ pub(crate) struct Frames<R> {
     pub(crate) sealed: Option<bool>,
 }
 
-impl<R: Read + Seek> Frames<R> {
-    pub(crate) fn new(mut reader: R) -> io::Result<Self> {
-        let end = reader.seek(SeekFrom::End(0))?;
-        reader.rewind()?;
+impl Frames {
+    pub(crate) fn new(file: TableFile, opened: File) -> Result<Self, CaptureReadError> {
+        let end = opened.metadata().map(|found| found.len());
+        let end = end.map_err(CaptureReadError::io("read", &file.path))?;
         Ok(Self {
-            reader,
+            file,
+            reader: BufReader::new(opened),
             offset: 0,
             end,
             frame: Vec::new(),
@@ -124,17 +128,17 @@ impl<R: Read + Seek> Frames<R> {
     }
 
     /// Goes through all frames without reading their bodies.
-    pub(crate) fn extent(mut self) -> Result<Extent, (u64, FrameError)> {
+    pub(crate) fn extent(mut self) -> Result<Extent, CaptureReadError> {
         let mut rows = 0_u64;
         loop {
             let frame = match self.head() {
                 Ok(Some(frame)) => frame,
                 Ok(None) | Err(FrameError::Torn) => break,
-                Err(error) => return Err((self.offset, error)),
+                Err(error) => return Err(self.error(error)),
             };
             let end = self.offset + 8 + frame.metadata_bytes + frame.body_bytes;
             let sought = self.reader.seek(SeekFrom::Start(end));
-            sought.map_err(|error| (self.offset, FrameError::Io(error)))?;
+            sought.map_err(|error| self.error(FrameError::Io(error)))?;
             self.offset = end;
             rows = rows.saturating_add(frame.rows);
         }
@@ -146,9 +150,31 @@ impl<R: Read + Seek> Frames<R> {
     }
 
     /// The bytes of the next whole frame; `None` at the end of the stream.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<&[u8]>, CaptureReadError> {
+        match self.read_frame() {
+            Ok(true) => Ok(Some(&self.frame)),
+            Ok(false) | Err(FrameError::Torn) => Ok(None),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn error(&self, error: FrameError) -> CaptureReadError {
+        let what = match error {
+            FrameError::Torn => "the file ends here".to_owned(),
+            FrameError::Bad(what) => what,
+            FrameError::Io(source) => return CaptureReadError::io("read", &self.file.path)(source),
+        };
+        CaptureReadError::Damaged {
+            file: self.file.clone(),
+            offset: self.offset,
+            what,
+        }
+    }
+
+    /// Reads the next frame; `false` at the end of the stream.
+    fn read_frame(&mut self) -> Result<bool, FrameError> {
         let Some(frame) = self.head()? else {
-            return Ok(None);
+            return Ok(false);
         };
         let head = self.frame.len();
         let body = usize::try_from(frame.body_bytes).map_err(|_| FrameError::Torn)?;
@@ -163,7 +189,7 @@ impl<R: Read + Seek> Frames<R> {
         }
         check_message(&self.frame[8..head], Some(&self.frame[head..]))?;
         self.offset += 8 + frame.metadata_bytes + frame.body_bytes;
-        Ok(Some(&self.frame))
+        Ok(true)
     }
 
     /// Reads marker, length and metadata of the next frame, and makes sure that its body is there.

@@ -285,21 +285,6 @@ pub struct Summary {
     pub lost: BTreeMap<String, u64>,
 }
 
-/// Why bytes are not a `capture.json`. The caller knows the path.
-#[derive(Debug)]
-pub(crate) enum ParseError {
-    /// Not JSON, or not ours.
-    Json(serde_json::Error),
-    /// A schema that this code does not read.
-    Schema(u64),
-}
-
-impl From<serde_json::Error> for ParseError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Json(error)
-    }
-}
-
 /// Text before the checksum of `capture.json` itself, its last field.
 const SEAL: &[u8] = b",\n  \"crc32\": \"";
 const END: &[u8] = b"\"\n}\n";
@@ -347,18 +332,6 @@ pub(crate) fn intact(bytes: &[u8]) -> Intact {
     }
 }
 
-pub(crate) fn parse(bytes: &[u8]) -> Result<CaptureInfo, ParseError> {
-    #[derive(Deserialize)]
-    struct OnlySchema {
-        schema: u64,
-    }
-    let OnlySchema { schema } = serde_json::from_slice(bytes)?;
-    if schema == 0 || schema > u64::from(SCHEMA) {
-        return Err(ParseError::Schema(schema));
-    }
-    Ok(serde_json::from_slice(bytes)?)
-}
-
 /// A time as RFC 3339 in UTC, to the millisecond.
 pub fn rfc3339(unix_ns: u64) -> String {
     timestamp_ms_to_datetime((unix_ns / 1_000_000).cast_signed())
@@ -386,7 +359,10 @@ pub(crate) fn example(clock: Clock, rung: Rung) -> CaptureInfo {
 
 #[cfg(test)]
 mod test {
+    use std::path::Path;
+
     use super::*;
+    use crate::capture::parse;
 
     #[test]
     fn calendar_times_as_date_prints_them() {
@@ -408,16 +384,16 @@ mod test {
 
     #[test]
     fn a_changed_capture_json_is_noticed_whatever_was_changed() {
-        let info = example(Clock::new(5, 7), Rung::Bpf);
+        let (info, path) = (example(Clock::new(5, 7), Rung::Bpf), Path::new(FILE));
         let whole = text(&info).unwrap();
         assert_eq!(intact(&whole), Intact::Yes);
-        assert_eq!(parse(&whole).unwrap(), info);
+        assert_eq!(parse(&whole, path).unwrap(), info);
         for bit in 0..whole.len() * 8 {
             let mut other = whole.clone();
             other[bit / 8] ^= 1 << (bit % 8);
             // A checksum under another name is none; nothing else changed then.
-            let noticed = parse(&other).is_err() || intact(&other) == Intact::No;
-            assert!(noticed || parse(&other).unwrap() == info, "bit {bit}");
+            let noticed = parse(&other, path).is_err() || intact(&other) == Intact::No;
+            assert!(noticed || parse(&other, path).unwrap() == info, "bit {bit}");
         }
         let value: serde_json::Value = serde_json::from_slice(&whole).unwrap();
         let elsewhere = serde_json::to_vec(&value).unwrap();

@@ -14,7 +14,6 @@
 //! | [`convert`] | from streams to Parquet, also of a capture that was cut |
 //! | [`check`] | whether a capture is whole |
 //! | [`repair`] | a capture of all that can be read of a damaged one |
-//! | [`salvage`] | what is damaged in a table |
 //! | [`costs`] | costs tables: what every setting would cost, as sums |
 //! | [`import`] | recordings of other tools as captures |
 //! | [`archive`] | a capture as one stream: a tar archive |
@@ -29,7 +28,7 @@
 //! | [`contain`] | panics of decoders become errors |
 //!
 //! Private: `tables` (facts to columns and back), `columns` (checked access), `stream` (writing a
-//! stream), `frames` and `batches` (reading one), `seal` (checksums of its frames), `parquet_form` (the Parquet encoding), `footer` and
+//! stream), `frames` and `batches` (reading one), `salvage` (reading on behind damage), `seal` (checksums of its frames), `parquet_form` (the Parquet encoding), `footer` and
 //! `pages` (checked by `thrift` before they are decoded), `spare` (room for the last word).
 #![forbid(unsafe_code)]
 
@@ -60,7 +59,7 @@ pub mod recording;
 pub mod repair;
 pub mod ring;
 pub mod rows;
-pub mod salvage;
+mod salvage;
 mod seal;
 mod spare;
 mod stream;

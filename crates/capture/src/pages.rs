@@ -48,8 +48,9 @@ const MAX_RATIO: u32 = (128 << 10) / 4;
 type Zstd = zstd::bulk::Decompressor<'static>;
 
 /// Row groups of a file, column by column.
+#[derive(Clone)]
 pub(crate) struct Chunks<R> {
-    file: Arc<R>,
+    file: R,
     metadata: Arc<ParquetMetaData>,
     groups: Range<usize>,
     zstd: Arc<Mutex<Zstd>>,
@@ -63,7 +64,7 @@ impl<R: ChunkReader> Chunks<R> {
         from: usize,
     ) -> Result<Self, ParquetError> {
         Ok(Self {
-            file: Arc::new(file),
+            file,
             groups: from..metadata.num_row_groups(),
             metadata,
             zstd: Arc::new(Mutex::new(Zstd::new()?)),
@@ -71,7 +72,7 @@ impl<R: ChunkReader> Chunks<R> {
     }
 }
 
-impl<R: ChunkReader + 'static> RowGroups for Chunks<R> {
+impl<R: ChunkReader + Clone + 'static> RowGroups for Chunks<R> {
     fn num_rows(&self) -> usize {
         let rows = self.row_groups().map(RowGroupMetaData::num_rows);
         let rows = rows.filter_map(|rows| usize::try_from(rows).ok());
@@ -79,15 +80,8 @@ impl<R: ChunkReader + 'static> RowGroups for Chunks<R> {
     }
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
-        Ok(Box::new(ColumnChunks {
-            of: Self {
-                file: Arc::clone(&self.file),
-                metadata: Arc::clone(&self.metadata),
-                groups: self.groups.clone(),
-                zstd: Arc::clone(&self.zstd),
-            },
-            column,
-        }))
+        let of = self.clone();
+        Ok(Box::new(ColumnChunks { of, column }))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -106,7 +100,7 @@ struct ColumnChunks<R> {
     column: usize,
 }
 
-impl<R: ChunkReader + 'static> Iterator for ColumnChunks<R> {
+impl<R: ChunkReader + Clone + 'static> Iterator for ColumnChunks<R> {
     type Item = Result<Box<dyn PageReader>, ParquetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -119,12 +113,12 @@ impl<R: ChunkReader + 'static> Iterator for ColumnChunks<R> {
             // Columns with other codecs were refused.
             _ => None,
         };
-        let chunk = Chunk::new(Arc::clone(&self.of.file), start, length, codec);
+        let chunk = Chunk::new(self.of.file.clone(), start, length, codec);
         Some(chunk.map(|chunk| Box::new(chunk) as Box<dyn PageReader>))
     }
 }
 
-impl<R: ChunkReader + 'static> PageIterator for ColumnChunks<R> {}
+impl<R: ChunkReader + Clone + 'static> PageIterator for ColumnChunks<R> {}
 
 enum Codec {
     Snappy,
@@ -150,7 +144,7 @@ impl Codec {
 
 /// The pages of a column in a row group.
 struct Chunk<R> {
-    file: Arc<R>,
+    file: R,
     at: u64,
     end: u64,
     codec: Option<Codec>,
@@ -160,12 +154,7 @@ struct Chunk<R> {
 
 impl<R: ChunkReader> Chunk<R> {
     /// Fails where the chunk is not in the file: nothing is allocated by a length that a footer claims.
-    fn new(
-        file: Arc<R>,
-        start: u64,
-        length: u64,
-        codec: Option<Codec>,
-    ) -> Result<Self, ParquetError> {
+    fn new(file: R, start: u64, length: u64, codec: Option<Codec>) -> Result<Self, ParquetError> {
         let end = start.checked_add(length).filter(|end| *end <= file.len());
         let end = end.ok_or_else(|| {
             ParquetError::EOF(format!("{length} bytes at {start} are not in the file"))
@@ -185,7 +174,7 @@ impl<R: ChunkReader> Chunk<R> {
             return Ok(Some(header));
         }
         while self.at < self.end {
-            let (header, bytes) = Header::read(&*self.file, self.at, self.end - self.at)?;
+            let (header, bytes) = Header::read(&self.file, self.at, self.end - self.at)?;
             self.at += bytes;
             if header.kind() != Some(PageType::INDEX_PAGE) {
                 return Ok(Some(header));

@@ -131,7 +131,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) batch_rows: usize,
 }
 
-pub(crate) fn open<R: ChunkReader + 'static>(
+pub(crate) fn open<R: ChunkReader + Clone + 'static>(
     table: Table,
     reader: R,
     from: usize,
@@ -146,7 +146,7 @@ pub(crate) fn open<R: ChunkReader + 'static>(
 }
 
 /// Opens these columns of a file with this footer, from a row group on.
-pub(crate) fn open_wanted<R: ChunkReader + 'static>(
+pub(crate) fn open_wanted<R: ChunkReader + Clone + 'static>(
     of: &Wanted<'_>,
     reader: R,
     metadata: Arc<ParquetMetaData>,
@@ -208,7 +208,7 @@ pub(crate) fn promised<R: ChunkReader>(reader: &R) -> Result<Promised, ParquetEr
 }
 
 /// The row after each row group, as the footer of a Parquet file has them.
-pub(crate) fn row_groups<R: ChunkReader>(reader: &R) -> Result<Vec<u64>, ParquetError> {
+pub(crate) fn row_group_ends<R: ChunkReader>(reader: &R) -> Result<Vec<u64>, ParquetError> {
     let metadata = footer::read(reader)?;
     let mut end = 0_u64;
     let mut ends = Vec::new();

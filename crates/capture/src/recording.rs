@@ -331,11 +331,8 @@ impl Recording {
 
     fn summary(&self) -> Summary {
         Summary {
-            directory: self.directory.path().to_owned(),
-            id: self.directory.id(),
             tables: self.streams.values().map(TableStream::size).collect(),
-            halts_out_of_order: self.info.halts_out_of_order,
-            lost: self.info.lost.clone(),
+            ..convert::summary(&self.directory, &self.info)
         }
     }
 

@@ -58,10 +58,11 @@ fn rescue<'a, R: Row>(
     order: &mut StartOrder,
 ) -> Result<Option<(Written<'a>, Lost)>, CaptureWriteError> {
     let table = R::TABLE;
-    let Some(path) = file_of(capture.directory(), table, capture.info().state) else {
+    let Some(file) = file_of(capture.directory(), table, capture.info().state) else {
         return Ok(None);
     };
-    let mut salvage = Salvage::<R>::open(&path, capture.sums(table, &path));
+    let sums = capture.sums(&file);
+    let mut salvage = Salvage::<R>::open(file, sums);
     let batches = std::iter::from_fn(|| {
         let rows = salvage.next_rows()?;
         if let Some(halts) = (&rows as &dyn Any).downcast_ref::<Vec<Halt>>() {

@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use crc32fast::Hasher;
@@ -158,9 +158,6 @@ pub(crate) fn damaged_blocks(path: &Path, sums: Option<Sums>) -> Vec<Mismatch> {
 /// As long as the header of a page is.
 const HEADER_BYTES: usize = 128;
 
-/// The first block of a file that was found damaged.
-pub(crate) type Found = Arc<OnceLock<Mismatch>>;
-
 /// A file whose blocks are checked before they are used.
 #[derive(Debug, Clone)]
 pub(crate) struct Checked {
@@ -169,7 +166,8 @@ pub(crate) struct Checked {
     sums: Option<Arc<Sums>>,
     /// By block: whether it was checked, and is what was written.
     whole: Arc<[AtomicBool]>,
-    found: Found,
+    /// The first block that was found damaged.
+    found: Arc<Mutex<Option<Mismatch>>>,
 }
 
 impl Checked {
@@ -181,13 +179,17 @@ impl Checked {
             file: Arc::new(file),
             sums: sums.map(Arc::new),
             whole: (0..blocks).map(|_| AtomicBool::new(false)).collect(),
-            found: Found::default(),
+            found: Arc::default(),
         })
     }
 
-    /// Where a damaged block will be told.
-    pub(crate) fn found(&self) -> Found {
-        Arc::clone(&self.found)
+    /// The first damaged block that was come upon since this was called before.
+    pub(crate) fn take_damage(&self) -> Option<Mismatch> {
+        self.found().take()
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<Mismatch>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Holds every block against its checksum; gives those that differ.
@@ -215,7 +217,7 @@ impl Checked {
                 continue;
             }
             if let Some(mismatch) = self.differs(sums, block)? {
-                let Mismatch { offset, .. } = self.found.get_or_init(|| mismatch);
+                let Mismatch { offset, .. } = *self.found().get_or_insert(mismatch);
                 return Err(ParquetError::General(format!("damaged at offset {offset}")));
             }
             if let Some(whole) = whole {
@@ -345,13 +347,13 @@ mod test {
             checked.get_bytes(65_536, 9).unwrap(),
             content[65_536..65_545]
         );
-        assert_eq!(checked.found().get(), None);
+        assert_eq!(checked.take_damage(), None);
         let damage = Mismatch {
             offset: 32_768,
             bytes: 32_768,
         };
         assert!(checked.get_bytes(32_767, 2).is_err());
-        assert_eq!(checked.found().get(), Some(&damage));
+        assert_eq!(checked.take_damage(), Some(damage));
         assert_eq!(checked.damaged().unwrap(), [damage]);
         // Pages before the damage are read, however near their headers are to it.
         let mut near = Vec::new();

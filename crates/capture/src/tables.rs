@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::cells::Field;
+use crate::info::CaptureInfo;
 use crate::laws::Laws;
 use crate::table::{Column, Table, documented};
 
@@ -78,6 +79,11 @@ pub(crate) mod window_changes;
 pub(crate) trait Row: Field + Send + 'static {
     const TABLE: Table;
     const COLUMNS: &'static [Column];
+
+    /// Rows of the table that `capture.json` has.
+    fn in_info(_info: &CaptureInfo) -> Vec<Self> {
+        Vec::new()
+    }
 
     /// Those that obey the laws, of the next rows of the table.
     fn lawful(rows: Vec<Self>, _laws: &mut Laws) -> Vec<Self> {

@@ -87,6 +87,15 @@ fn one_more_than_the_bounds_is_refused() {
         ),
         (data_page(100, -1, 1), "claims a size of -1"),
         (data_page(100, 1 << 31, 1), "claims a size of 2147483648"),
+        // The header's last structure with a field 15, a list of 2^31 - 1 booleans.
+        (
+            [
+                &data_page(1, 1, 1)[..15],
+                &[0xb9, 0xf1, 0xff, 0xff, 0xff, 0xff, 7],
+            ]
+            .concat(),
+            "claims a list of 2147483647 elements",
+        ),
         // A dictionary with the structure of a data page, and a page of a later kind.
         (page(5, 2, 80, 40, &[1, 0, 3, 3]), "is of no known kind"),
         (page(5, 4, 80, 40, &[1, 0, 3, 3]), "is of no known kind"),
@@ -108,8 +117,8 @@ fn a_header_that_breaks_off_is_refused() {
 
 #[test]
 fn a_chunk_that_is_not_in_the_file_is_refused() {
-    let file = Arc::new(Bytes::from_static(&[0; 10]));
-    let chunk = |start, length| Chunk::new(Arc::clone(&file), start, length, None);
+    let file = Bytes::from_static(&[0; 10]);
+    let chunk = |start, length| Chunk::new(file.clone(), start, length, None);
     assert!(chunk(2, 8).is_ok());
     for (start, length) in [(2, 9), (11, 0), (0, u64::MAX), (u64::MAX, 1)] {
         let error = chunk(start, length).err().unwrap().to_string();

@@ -8,6 +8,7 @@ use haltwise_core::hist::LogHist;
 use crate::cells::{Cell, Field};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
+use crate::info::CaptureInfo;
 use crate::laws::Laws;
 use crate::table::number_field;
 use crate::tables::array;
@@ -58,6 +59,10 @@ row! {
         time_ns, interval_ns, vm, vcpu, tid, halts, waited, poll_known/later, polled, successful_polls, poll_cuts,
         turned_back_ns/later, wakes, halt_ns, gap_ns, poll_success_ns, poll_fail_ns,
         wake_latency_ns
+    }
+
+    fn in_info(info: &CaptureInfo) -> Vec<Self> {
+        info.unwritten.clone()
     }
 
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
