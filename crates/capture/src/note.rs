@@ -2,24 +2,32 @@
 //!
 //! The whole list is one enum. Notes travel with every result that rests on the capture.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::info::{Dropped, rfc3339};
 use crate::laws::Law;
+use crate::spare;
 use crate::table::Table;
 
 /// Something that is not as it should be in a capture that can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Note {
     /// A recorder is writing to it right now.
+    #[error("the recording is still running; rows so far are read")]
     StillRecording,
-    /// The recording was not ended by its recorder: it was killed, or the disk was full.
+    /// The recorder was killed, or the disk was full.
+    #[error("the recording was not finished by its recorder")]
     Cut,
-    /// `capture.json` cannot be read, and a copy from when the recording began is.
+    /// `capture.json` cannot be read, and the copy from when the recording began can.
+    #[error(
+        "{error}: its copy in {} is read, which may lack the VMs that came later",
+        spare::NAME
+    )]
     OlderInfo { error: String },
-    /// The last bytes of a stream are no whole batch.
+    #[error(
+        "table {table} has a torn tail: the last {bytes} bytes of {path}, from offset {offset}, are no whole batch"
+    )]
     TornTail {
         table: Table,
         path: PathBuf,
@@ -27,127 +35,57 @@ pub enum Note {
         offset: u64,
         bytes: u64,
     },
-    /// A table's file is not there.
-    MissingTable {
-        table: Table,
-        /// The file that should be there.
-        path: PathBuf,
-    },
-    /// A table's file cannot be read at all; reading the table gives the error again.
+    #[error("table {table} is missing: no {path}")]
+    MissingTable { table: Table, path: PathBuf },
+    /// Reading the table gives the error again.
+    #[error("table {table} cannot be read: {error}")]
     UnreadableTable { table: Table, error: String },
-    /// A table has not as many rows as its recorder wrote.
+    #[error(
+        "table {table} has {found} rows, but {written} were written: it was edited or replaced"
+    )]
     RowsDiffer {
         table: Table,
-        /// Rows that the recorder wrote.
         written: u64,
         found: u64,
     },
-    /// `capture.json` is not as it was written.
+    #[error(
+        "{path} does not match its checksum, or lacks the checksums of its tables: it was damaged or edited \
+         (to edit it, remove its last field, `crc32`)"
+    )]
     InfoChanged { path: PathBuf },
-    /// Another program rewrote a table's file, so that its checksums are of no use.
+    /// The checksums of the table do not apply any more.
+    #[error("table {table} was written again by another program: {path} is not checked for damage")]
     Rewritten { table: Table, path: PathBuf },
     /// Parts of a table were damaged before the capture was made of what was left.
+    #[error("table {table} was damaged and repaired: {}", missing(*rows, *bytes))]
     Repaired {
         table: String,
         /// Rows that could be counted.
         rows: u64,
         bytes: u64,
     },
-    /// Rows that stand after a later one of the same vCPU.
+    #[error("{halts} halts stand after a later halt of the same vCPU")]
     OutOfOrder { halts: u64 },
-    /// Halts that have no row, because the disk did not take it, and of which an older recorder kept counts.
+    /// An older recorder kept counts of halts whose rows the disk did not take.
+    #[error(
+        "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
+         `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `tune`)"
+    )]
     AsCounts { halts: u64 },
-    /// Older segments of a ring that are no longer there.
+    #[error(
+        "the ring has dropped {} older segments, with {} halts and {} bytes; the last of them began at {}",
+        .0.segments, .0.halts, .0.bytes, rfc3339(.0.until_unix_ns)
+    )]
     Dropped(Dropped),
-    /// Rows that no recording can hold: they were left out of what was read.
+    /// No recording can hold these rows.
+    #[error("{rows} {} of table {table} left out: {law}", if *rows == 1 { "row" } else { "rows" })]
     LeftOut { table: Table, law: Law, rows: u64 },
 }
 
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::StillRecording => {
-                f.write_str("the recording is still running; rows so far are read")
-            }
-            Self::Cut => f.write_str("the recording was not finished by its recorder"),
-            Self::OlderInfo { error } => write!(
-                f,
-                "{error}: its copy in {} is read, which may lack the VMs that came later",
-                crate::spare::NAME
-            ),
-            Self::TornTail {
-                table,
-                path,
-                offset,
-                bytes,
-            } => write!(
-                f,
-                "table {table} has a torn tail: the last {bytes} bytes of {}, from offset {offset}, \
-                 are no whole batch",
-                path.display()
-            ),
-            Self::MissingTable { table, path } => {
-                write!(f, "table {table} is missing: no {}", path.display())
-            }
-            Self::UnreadableTable { table, error } => {
-                write!(f, "table {table} cannot be read: {error}")
-            }
-            Self::RowsDiffer {
-                table,
-                written,
-                found,
-            } => write!(
-                f,
-                "table {table} has {found} rows, but {written} were written: it was edited or \
-                 replaced"
-            ),
-            Self::InfoChanged { path } => write!(
-                f,
-                "{} does not match its checksum, or lacks the checksums of its tables: it was damaged or edited \
-                 (to edit it, remove its last field, `crc32`)",
-                path.display()
-            ),
-            Self::Rewritten { table, path } => write!(
-                f,
-                "table {table} was written again by another program: {} is not checked for damage",
-                path.display()
-            ),
-            Self::Repaired { table, rows, bytes } => {
-                write!(f, "table {table} was damaged and repaired: ")?;
-                repaired(f, *rows, *bytes)
-            }
-            Self::OutOfOrder { halts } => {
-                write!(f, "{halts} halts stand after a later halt of the same vCPU")
-            }
-            Self::AsCounts { halts } => write!(
-                f,
-                "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
-                 `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `tune`)"
-            ),
-            Self::Dropped(of) => dropped(f, of),
-            Self::LeftOut { table, law, rows } => {
-                let noun = if *rows == 1 { "row" } else { "rows" };
-                write!(f, "{rows} {noun} of table {table} left out: {law}")
-            }
-        }
-    }
-}
-
-fn dropped(f: &mut fmt::Formatter<'_>, of: &Dropped) -> fmt::Result {
-    write!(
-        f,
-        "the ring has dropped {} older segments, with {} halts and {} bytes; the last of them began at {}",
-        of.segments,
-        of.halts,
-        of.bytes,
-        rfc3339(of.until_unix_ns)
-    )
-}
-
-fn repaired(f: &mut fmt::Formatter<'_>, rows: u64, bytes: u64) -> fmt::Result {
+fn missing(rows: u64, bytes: u64) -> String {
     match (rows, bytes) {
-        (0, 0) => f.write_str("an unknown number of rows is missing"),
-        (0, bytes) => write!(f, "the rows of {bytes} bytes are missing"),
-        (rows, _) => write!(f, "{rows} rows are missing"),
+        (0, 0) => "an unknown number of rows is missing".to_owned(),
+        (0, bytes) => format!("the rows of {bytes} bytes are missing"),
+        (rows, _) => format!("{rows} rows are missing"),
     }
 }
