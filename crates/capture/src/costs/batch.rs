@@ -1,4 +1,4 @@
-//! A batch of a costs table, with every value checked: texts by their keys, whole numbers of any width.
+//! The sums in a batch of a costs table, with every value checked: texts by their keys, whole numbers of any width.
 //!
 //! Rows of one VM follow each other, so that who they belong to is asked once for a run of them.
 
@@ -9,10 +9,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{
     Array, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+    UInt64Array,
 };
 use haltwise_core::costs::table::{Host, VmOf, labels_of};
 use haltwise_core::costs::{GRID, Half, Kind};
-use haltwise_core::hist::LogHist;
 use haltwise_core::identity::Identity;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::Sums;
@@ -26,7 +26,7 @@ pub struct Batch<'a> {
     rows: &'a RecordBatch,
     at: Place<'a>,
     texts: Vec<Texts<'a>>,
-    numbers: Vec<(&'static str, Numbers<'a>)>,
+    numbers: Vec<(&'static str, UInt64Array)>,
     /// Meaning of each key of `grid`, `kind` and `half`.
     is_our_grid: Vec<bool>,
     kinds: Vec<Option<Kind>>,
@@ -105,44 +105,25 @@ fn alike<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, first: usize) -> usiz
     other.map_or(end, |after| first + after)
 }
 
-/// A column of whole numbers. Other programs write signed ones.
-#[derive(Debug, Clone, Copy)]
-enum Numbers<'a> {
-    U64(&'a arrow_array::UInt64Array),
-    U32(&'a arrow_array::UInt32Array),
-    I64(&'a arrow_array::Int64Array),
-    I32(&'a arrow_array::Int32Array),
+/// A column of whole numbers, or the row of the first that is negative. Other programs write signed ones.
+fn whole_numbers(array: &dyn Array) -> Option<Result<UInt64Array, usize>> {
+    if let Some(numbers) = array.as_primitive_opt::<UInt64Type>() {
+        return Some(Ok(numbers.clone()));
+    }
+    let narrow = array.as_primitive_opt::<UInt32Type>().map(widened);
+    narrow
+        .or_else(|| array.as_primitive_opt::<Int64Type>().map(widened))
+        .or_else(|| array.as_primitive_opt::<Int32Type>().map(widened))
 }
 
-impl<'a> Numbers<'a> {
-    fn of(array: &'a dyn Array) -> Option<Self> {
-        let u64s = array.as_primitive_opt::<UInt64Type>().map(Self::U64);
-        u64s.or_else(|| array.as_primitive_opt::<UInt32Type>().map(Self::U32))
-            .or_else(|| array.as_primitive_opt::<Int64Type>().map(Self::I64))
-            .or_else(|| array.as_primitive_opt::<Int32Type>().map(Self::I32))
-    }
-
-    fn alike(&self, first: usize) -> usize {
-        match self {
-            Self::U64(all) => alike(all, first),
-            Self::U32(all) => alike(all, first),
-            Self::I64(all) => alike(all, first),
-            Self::I32(all) => alike(all, first),
-        }
-    }
-
-    /// `Err` where it is negative.
-    #[inline]
-    fn at(&self, row: usize) -> Result<Option<u64>, i64> {
-        let signed = |value: i64| u64::try_from(value).map(Some).map_err(|_| value);
-        match self {
-            Self::U64(all) => Ok(all.is_valid(row).then(|| all.value(row))),
-            Self::U32(all) => Ok(all.is_valid(row).then(|| u64::from(all.value(row)))),
-            Self::I64(all) if all.is_valid(row) => signed(all.value(row)),
-            Self::I32(all) if all.is_valid(row) => signed(i64::from(all.value(row))),
-            Self::I64(_) | Self::I32(_) => Ok(None),
-        }
-    }
+fn widened<T: ArrowPrimitiveType<Native: TryInto<u64>>>(
+    array: &PrimitiveArray<T>,
+) -> Result<UInt64Array, usize> {
+    let wide = |(row, number): (usize, Option<T::Native>)| {
+        let number = number.map(TryInto::try_into).transpose();
+        number.map_err(|_| row)
+    };
+    array.iter().enumerate().map(wide).collect()
 }
 
 /// The most that a VM's vCPUs can poll and halt in a capture, in nanoseconds.
@@ -162,16 +143,13 @@ impl<'a> Batch<'a> {
     /// Looks at the columns of a batch, whose first row has this number in its file.
     pub fn of(batch: &'a RecordBatch, path: &'a Path, first_row: u64) -> Result<Self, CostsError> {
         let at = Place { path, first_row };
-        let column = |name: &'static str| {
-            let found = batch.column_by_name(name);
-            found.ok_or_else(|| at.column(name, "is not there".to_owned()))
-        };
         let (mut texts, mut numbers) = (Vec::new(), Vec::new());
         for &Column { name, kind, .. } in COLUMNS {
             if OF_HISTOGRAM.contains(&name) {
                 continue;
             }
-            let array = column(name)?;
+            let found = batch.column_by_name(name);
+            let array = found.ok_or_else(|| at.column(name, "is not there".to_owned()))?;
             if kind == table::Kind::Text {
                 let dictionary = array.as_dictionary_opt::<Int32Type>();
                 let found = dictionary.and_then(|dictionary| {
@@ -183,9 +161,10 @@ impl<'a> Batch<'a> {
                 });
                 texts.push(found.ok_or_else(|| at.wrong_type(name, array, "text"))?);
             } else {
-                let found = Numbers::of(array);
-                let wrong = || at.wrong_type(name, array, "a whole number");
-                numbers.push((name, found.ok_or_else(wrong)?));
+                let found = whole_numbers(array);
+                let found = found.ok_or_else(|| at.wrong_type(name, array, "a whole number"))?;
+                let found = found.map_err(|row| at.value(name, row, "a negative number"))?;
+                numbers.push((name, found));
             }
         }
         let words = |at: usize| {
@@ -226,7 +205,7 @@ impl<'a> Batch<'a> {
             }
             for (end, (_, numbers)) in numbers_end.iter_mut().zip(&self.numbers) {
                 if *end <= first {
-                    *end = numbers.alike(first);
+                    *end = alike(numbers, first);
                 }
             }
             from = (texts_end.iter().chain(&numbers_end)).fold(self.len(), |end, it| end.min(*it));
@@ -349,40 +328,13 @@ impl<'a> Batch<'a> {
         Ok(sums)
     }
 
-    /// The histogram of a row, where it was read.
-    pub fn latency(&self, row: usize) -> Result<LogHist, CostsError> {
-        let bad = |what: &str| self.at.value("latency_hist", row, what);
-        let column = |name: &'static str| {
-            let found = self.rows.column_by_name(name);
-            found.ok_or_else(|| self.at.column(name, "is not there".to_owned()))
-        };
-        let lists = column("latency_hist")?.as_list_opt::<i32>();
-        let no_list = || bad("no list of whole numbers");
-        let lists = lists.ok_or_else(no_list)?;
-        if lists.is_null(row) {
-            return Err(bad("NULL"));
-        }
-        let list = lists.value(row);
-        let counts = Numbers::of(&*list).ok_or_else(no_list)?;
-        let counts = (0..list.len()).map(|at| counts.at(at).ok().flatten());
-        let counts: Option<Vec<u64>> = counts.collect();
-        let number = |name| {
-            let numbers = Numbers::of(column(name)?);
-            Ok(numbers.and_then(|all| all.at(row).ok().flatten()))
-        };
-        let (sum, max) = (number("latency_sum")?, number("latency_max")?);
-        let hist = counts.zip(sum.zip(max));
-        let hist = hist.and_then(|(counts, (sum, max))| LogHist::from_parts(counts, sum, max));
-        hist.ok_or_else(|| bad("NULL, too many buckets, or counts beyond 64 bits"))
-    }
-
     fn must(&self, at: usize, row: usize) -> Result<u64, CostsError> {
-        let found = self.number(at, row)?;
+        let found = self.number(at, row);
         found.ok_or_else(|| self.at.value(self.numbers[at].0, row, NULL))
     }
 
     fn narrow(&self, at: usize, row: usize) -> Result<Option<u32>, CostsError> {
-        let Some(value) = self.number(at, row)? else {
+        let Some(value) = self.number(at, row) else {
             return Ok(None);
         };
         let what = || format!("{value} does not fit in 32 bits");
@@ -391,11 +343,9 @@ impl<'a> Batch<'a> {
     }
 
     #[inline]
-    fn number(&self, at: usize, row: usize) -> Result<Option<u64>, CostsError> {
-        let what = |value| format!("{value} is negative");
-        let (column, numbers) = self.numbers[at];
-        let found = numbers.at(row);
-        found.map_err(|value| self.at.value(column, row, what(value)))
+    fn number(&self, at: usize, row: usize) -> Option<u64> {
+        let numbers = &self.numbers[at].1;
+        numbers.is_valid(row).then(|| numbers.value(row))
     }
 }
 

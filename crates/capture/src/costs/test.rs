@@ -5,9 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array as _, RecordBatch};
 use haltwise_core::costs::figures::Figures;
 use haltwise_core::costs::seeded::{self, Which};
 use haltwise_core::costs::table::{self, Host, Row, VmOf};
+use haltwise_core::hist::LogHist;
 use haltwise_core::workload::SplitMix64;
 
 use super::read::Wants;
@@ -50,12 +54,29 @@ fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
     read_as(path, Wants::All)
 }
 
+/// The histogram of a row.
+fn latency(batch: &RecordBatch, row: usize) -> Option<LogHist> {
+    let column = |name: &str| batch.column_by_name(name).unwrap();
+    let number = |name: &str| {
+        let numbers = column(name).as_primitive::<UInt64Type>();
+        numbers.is_valid(row).then(|| numbers.value(row))
+    };
+    let list = column("latency_hist").as_list::<i32>().value(row);
+    let counts = list.as_primitive::<UInt64Type>().values().to_vec();
+    LogHist::from_parts(counts, number("latency_sum")?, number("latency_max")?)
+}
+
 fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
+    let unreadable = || CostsError::Column {
+        path: path.to_owned(),
+        column: "latency_hist",
+        what: "holds no histogram".to_owned(),
+    };
     let mut reader = Reader::open(path, wants)?;
     let (mut rows, mut first_row) = (Vec::new(), 0);
     while let Some(batch) = reader.next() {
-        let batch = batch?;
-        let batch = Batch::of(&batch, path, first_row)?;
+        let columns = batch?;
+        let batch = Batch::of(&columns, path, first_row)?;
         first_row = reader.rows();
         for run in batch.runs() {
             let host = Arc::new(batch.host(run.start)?);
@@ -74,7 +95,7 @@ fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
                     figures: Figures {
                         sums: batch.sums(row, limits)?,
                         latency: match wants {
-                            Wants::All => batch.latency(row)?,
+                            Wants::All => latency(&columns, row).ok_or_else(unreadable)?,
                             Wants::Sums => Figures::default().latency,
                         },
                     },
