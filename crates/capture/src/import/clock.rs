@@ -13,23 +13,18 @@
 
 use std::collections::BTreeMap;
 
+use super::tally::Skipped;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed<T> {
     /// The event before it, which may go on now.
     pub(super) ready: Option<(u64, T)>,
     /// After that event, and at this time, something is missing on this CPU.
     pub(super) gap_ns: Option<u64>,
-    pub(super) dropped: Option<Dropped>,
+    /// Why an event was dropped: this one, or the one before it.
+    pub(super) dropped: Option<Skipped>,
     /// It is the first event of its CPU.
     pub(super) first: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dropped {
-    /// Its time fits neither those before nor those after it.
-    OutOfOrder,
-    /// It comes from a clock that has not caught up yet.
-    SteppedBack,
 }
 
 #[derive(Debug)]
@@ -87,9 +82,9 @@ impl<T> Clock<T> {
         };
         if time_ns < cpu.passed_ns {
             passed.dropped = Some(if cpu.behind {
-                Dropped::SteppedBack
+                Skipped::SteppedBack
             } else {
-                Dropped::OutOfOrder
+                Skipped::OutOfOrder
             });
             cpu.behind = true;
             cpu.gap = true;
@@ -101,7 +96,7 @@ impl<T> Clock<T> {
         cpu.gaps = self.gaps;
         match waited {
             Some((waited_ns, _)) if time_ns < waited_ns => {
-                passed.dropped = Some(Dropped::OutOfOrder);
+                passed.dropped = Some(Skipped::OutOfOrder);
                 gap = true;
             }
             Some((waited_ns, event)) => {

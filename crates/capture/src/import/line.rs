@@ -32,8 +32,8 @@ pub(super) enum Said<'a> {
     Ticks(Option<What>),
     /// More than one event on a line.
     RunTogether,
-    /// Not what any tool prints.
-    Damaged(Damage, Fault),
+    /// Not what any tool prints. With the head of an event of KVM only its thread is concerned.
+    Damaged(Option<Head>, Fault),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +57,6 @@ impl Fault {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Damage {
-    /// This thread alone: the line says so, and that it was an event of KVM.
-    Of(Head),
-    OfAnybody,
-}
-
 pub(super) fn read(line: &[u8]) -> Said<'_> {
     if let Some(notice) = notice::read(line) {
         return Said::Notice(notice);
@@ -75,9 +68,9 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
         return if let Some(rest) = head::after_ticks(line) {
             Said::Ticks(of_halts(rest))
         } else if head::has_time(line) {
-            Said::Damaged(Damage::OfAnybody, Fault::NoThread)
+            Said::Damaged(None, Fault::NoThread)
         } else {
-            Said::Damaged(Damage::OfAnybody, Fault::NoTime)
+            Said::Damaged(None, Fault::NoTime)
         };
     };
     if parts.is_preceded {
@@ -103,13 +96,8 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
         fields::Read::Damaged if head::follows(fields) => Said::RunTogether,
         fields::Read::Damaged => {
             let (name, form) = fields::form(name);
-            let fault = Fault::Fields(name, form);
-            let whose = if name.starts_with("kvm_") {
-                Damage::Of(head)
-            } else {
-                Damage::OfAnybody
-            };
-            Said::Damaged(whose, fault)
+            let whose = name.starts_with("kvm_").then_some(head);
+            Said::Damaged(whose, Fault::Fields(name, form))
         }
     }
 }

@@ -11,46 +11,47 @@ use super::text::{Sign, TextFacts};
 use super::told::GivenSettings;
 
 pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
-    let (text, told) = (&reading.text, &reading.told);
+    let text = &reading.text;
     let mut missing = Vec::new();
-    windows(text, told, &mut missing);
-    sched(text, &mut missing);
-    places(doubts, &mut missing);
+    let mut say = |field: &str, reason: &str| missing.push(Missing::new(field, reason));
+    windows(text, &reading.told, &mut say);
+    sched(text, &mut say);
+    for doubt in doubts {
+        let (field, reason) = place(*doubt);
+        say(field, reason);
+    }
     if let Some(vcpu) = text.threadless.0 {
         let reason = format!(
             "the lines name no thread, and all that name a vCPU name vCPU {vcpu}: one vCPU is assumed"
         );
-        missing.push(Missing::new("vm, vcpu, tid", reason));
+        say("vm, vcpu, tid", &reason);
     }
-    let mut say = |field: &str, reason: String| {
-        missing.push(Missing {
-            field: field.to_owned(),
-            reason,
-        });
-    };
     if text.saw(Sign::ValidAssumed) {
-        let reason = "kvm_vcpu_wakeup has no `valid` before 4.7: every wake-up is assumed valid";
-        say("valid", reason.to_owned());
+        say(
+            "valid",
+            "kvm_vcpu_wakeup has no `valid` before 4.7: every wake-up is assumed valid",
+        );
     }
     if text.saw(Sign::Rounded) {
-        let reason = "the text has timestamps in microseconds: differences of two are off by up to 1 \
-                      us (`perf script --ns` and `trace-cmd report -t` print all)";
-        say("start_ns, wake_latency_ns, poll_ns", reason.to_owned());
+        say(
+            "start_ns, wake_latency_ns, poll_ns",
+            "the text has timestamps in microseconds: differences of two are off by up to 1 \
+             us (`perf script --ns` and `trace-cmd report -t` print all)",
+        );
     }
     say(
         "clock, start_ticks",
         "the text contains neither the time of day nor start times of processes; times are those of \
-         the tracer's clock"
-            .to_owned(),
+         the tracer's clock",
     );
     if !text.host.contains_key(&About::Cpus) {
-        say("host.cpus", "not in the text".to_owned());
+        say("host.cpus", "not in the text");
     }
     let others = reading.tally.other_events;
     if others > 0 {
         let names = names(reading);
         let reason = format!("{others} events of other kinds were not used ({names})");
-        say("other events", reason);
+        say("other events", &reason);
     }
     missing
 }
@@ -62,10 +63,7 @@ pub(super) fn names(reading: &Reading) -> String {
     names.join(", ")
 }
 
-fn windows(text: &TextFacts, told: &GivenSettings, missing: &mut Vec<Missing>) {
-    let mut say = |field: &str, reason: &str| {
-        missing.push(Missing::new(field, reason));
-    };
+fn windows(text: &TextFacts, told: &GivenSettings, mut say: impl FnMut(&str, &str)) {
     if text.window_calls == 0 {
         say("window_ns, change", "the text contains no kvm_halt_poll_ns");
         if !text.saw(Sign::Switches) {
@@ -96,10 +94,7 @@ fn windows(text: &TextFacts, told: &GivenSettings, missing: &mut Vec<Missing>) {
     }
 }
 
-fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
-    let mut say = |field: &str, reason: &str| {
-        missing.push(Missing::new(field, reason));
-    };
+fn sched(text: &TextFacts, mut say: impl FnMut(&str, &str)) {
     if !text.saw(Sign::Wakings) {
         let is_told = text.saw(Sign::LatencyTold);
         say(
@@ -137,34 +132,31 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
     }
 }
 
-fn places(doubts: &BTreeSet<Doubt>, missing: &mut Vec<Missing>) {
-    for doubt in doubts {
-        let (field, reason) = match doubt {
-            Doubt::Neighbours => (
-                "vm",
-                "the text does not name processes: threads of one name, whose own numbers lie close to \
-                 each other, are assumed to be those of one VM",
-            ),
-            Doubt::LoneThread => (
-                "vm",
-                "the text does not name processes: a thread that halts and has no neighbour of its name \
-                 stands for a VM of its own, under its own number",
-            ),
-            Doubt::UnknownProcess => (
-                "vm",
-                "ftrace did not know the process of some threads: their halts belong to no VM",
-            ),
-            Doubt::SharedProcess => (
-                "vm",
-                "a process runs vCPUs of the same number, and so several VMs: which of its threads \
-                 belong together is assumed by their names and their order",
-            ),
-            Doubt::Numbered => (
-                "vcpu",
-                "vCPUs without any call of grow or shrink have their numbers by the names of their \
-                 threads, or by their order",
-            ),
-        };
-        missing.push(Missing::new(field, reason));
+fn place(doubt: Doubt) -> (&'static str, &'static str) {
+    match doubt {
+        Doubt::Neighbours => (
+            "vm",
+            "the text does not name processes: threads of one name, whose own numbers lie close to \
+             each other, are assumed to be those of one VM",
+        ),
+        Doubt::LoneThread => (
+            "vm",
+            "the text does not name processes: a thread that halts and has no neighbour of its name \
+             stands for a VM of its own, under its own number",
+        ),
+        Doubt::UnknownProcess => (
+            "vm",
+            "ftrace did not know the process of some threads: their halts belong to no VM",
+        ),
+        Doubt::SharedProcess => (
+            "vm",
+            "a process runs vCPUs of the same number, and so several VMs: which of its threads \
+             belong together is assumed by their names and their order",
+        ),
+        Doubt::Numbered => (
+            "vcpu",
+            "vCPUs without any call of grow or shrink have their numbers by the names of their \
+             threads, or by their order",
+        ),
     }
 }

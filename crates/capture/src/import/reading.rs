@@ -10,11 +10,11 @@ use haltwise_core::decode::{Decoder, Event, Fact, Order, What as Happened};
 use haltwise_core::event::{Facts, WakeSource};
 use haltwise_core::ids::{Tid, VcpuId};
 
-use super::clock::{Clock, Dropped};
+use super::clock::Clock;
 use super::exits::ExitCounts;
 use super::idle::IdleTimes;
 use super::line::fields::What;
-use super::line::{self, About, Damage, Head, Notice, Said};
+use super::line::{self, About, Head, Notice, Said};
 use super::places::{Halting, Places};
 use super::tables::Tables;
 use super::tally::{Skipped, Tally};
@@ -141,18 +141,17 @@ impl Reading {
                 self.tally.skip(Skipped::RunTogether, 1);
                 self.clock.gap();
             }
-            Said::Damaged(damage, fault) => {
+            Said::Damaged(whose, fault) => {
                 self.tally.skip(Skipped::Damaged, 1);
                 self.text.damage(line, fault);
                 if self.tally.events == 0 {
                     self.tables.line(line);
                 }
-                match damage {
-                    Damage::OfAnybody => self.clock.gap(),
-                    Damage::Of(head) => {
-                        let item = head.tid.map_or(Item::Gap, Item::ThreadGap);
-                        self.pass(&head, item, facts);
-                    }
+                if let Some(head) = whose {
+                    let item = head.tid.map_or(Item::Gap, Item::ThreadGap);
+                    self.pass(&head, item, facts);
+                } else {
+                    self.clock.gap();
                 }
             }
         }
@@ -222,11 +221,7 @@ impl Reading {
             // The events of this CPU before this one were overwritten.
             self.order.push(head.time_ns, (head.time_ns, Item::Gap));
         }
-        if let Some(dropped) = passed.dropped {
-            let why = match dropped {
-                Dropped::OutOfOrder => Skipped::OutOfOrder,
-                Dropped::SteppedBack => Skipped::SteppedBack,
-            };
+        if let Some(why) = passed.dropped {
             self.tally.skip(why, 1);
         }
         self.in_round += 1;
