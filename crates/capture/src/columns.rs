@@ -28,13 +28,17 @@ impl<'a> Columns<'a> {
         self.batch.num_rows()
     }
 
-    pub(crate) fn bad_value(&self, column: &str, row: usize, what: String) -> CaptureReadError {
-        CaptureReadError::Value {
+    fn refused(&self, column: &str, what: String) -> CaptureReadError {
+        CaptureReadError::Column {
             file: self.file.clone(),
             column: column.to_owned(),
-            row: self.first_row.saturating_add(row as u64),
             what,
         }
+    }
+
+    pub(crate) fn bad_value(&self, column: &str, row: usize, what: &str) -> CaptureReadError {
+        let row = self.first_row.saturating_add(row as u64);
+        self.refused(column, format!(", row {row}: {what}"))
     }
 
     fn column(&self, name: &str) -> Result<&'a ArrayRef, CaptureReadError> {
@@ -49,12 +53,8 @@ impl<'a> Columns<'a> {
     fn wrong_type(&self, name: &str, array: &dyn Array) -> CaptureReadError {
         let mut columns = self.file.table.columns().iter();
         let declared = columns.find(|column| column.name == name);
-        CaptureReadError::ColumnType {
-            file: self.file.clone(),
-            column: name.to_owned(),
-            found: array.data_type().to_string(),
-            wanted: declared.map_or("what it should be", |column| column.kind.as_str()),
-        }
+        let wanted = declared.map_or("what it should be", |column| column.kind.as_str());
+        self.refused(name, format!(" is {}, not {wanted}", array.data_type()))
     }
 
     /// The first row in which an array is NULL, as an error.
@@ -65,7 +65,7 @@ impl<'a> Columns<'a> {
         let row = (0..array.len())
             .find(|&row| array.is_null(row))
             .unwrap_or_default();
-        Err(self.bad_value(name, row, "NULL where a value must be".to_owned()))
+        Err(self.bad_value(name, row, "NULL where a value must be"))
     }
 
     /// A column that may be NULL.
@@ -111,14 +111,14 @@ impl<'a> Columns<'a> {
             .collect();
         (0..dictionary.len())
             .map(|row| match dictionary.key(row) {
-                None => Err(self.bad_value(name, row, "NULL where a value must be".to_owned())),
+                None => Err(self.bad_value(name, row, "NULL where a value must be")),
                 Some(key) => meanings.get(key).copied().flatten().ok_or_else(|| {
                     let word = if key < words.len() {
                         words.value(key)
                     } else {
                         ""
                     };
-                    self.bad_value(name, row, format!("the unknown name `{word}`"))
+                    self.bad_value(name, row, &format!("the unknown name `{word}`"))
                 }),
             })
             .collect()
@@ -136,7 +136,7 @@ impl<'a> Columns<'a> {
             let list = lists.value(row);
             let numbers: &PrimitiveArray<UInt64Type> = list.as_primitive();
             if numbers.null_count() > 0 {
-                return Err(self.bad_value(name, row, "NULL inside the list".to_owned()));
+                return Err(self.bad_value(name, row, "NULL inside the list"));
             }
             Ok(numbers.values().to_vec())
         };
@@ -156,7 +156,7 @@ impl<'a> Columns<'a> {
                     "{buckets} buckets (at most {}), or counts that add up to more than 2^64-1",
                     haltwise_core::hist::BUCKETS
                 );
-                self.bad_value(&name, row, what)
+                self.bad_value(&name, row, &what)
             })
         };
         lists.into_iter().enumerate().map(hist).collect()

@@ -77,20 +77,10 @@ pub enum CaptureReadError {
     },
     #[error("{file} has no column `{column}`")]
     MissingColumn { file: TableFile, column: String },
-    #[error("{file}: column `{column}` is {found}, not {wanted}")]
-    ColumnType {
+    #[error("{file}: column `{column}`{what}")]
+    Column {
         file: TableFile,
         column: String,
-        found: String,
-        /// The type it should have.
-        wanted: &'static str,
-    },
-    #[error("{file}: column `{column}`, row {row}: {what}")]
-    Value {
-        file: TableFile,
-        column: String,
-        /// The row, from 0.
-        row: u64,
         what: String,
     },
 }

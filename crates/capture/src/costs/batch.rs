@@ -149,7 +149,7 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let found = batch.column_by_name(name);
-            let array = found.ok_or_else(|| at.column(name, "is not there".to_owned()))?;
+            let array = found.ok_or_else(|| at.column(name, " is not there"))?;
             if kind == table::Kind::Text {
                 let dictionary = array.as_dictionary_opt::<Int32Type>();
                 let found = dictionary.and_then(|dictionary| {
@@ -258,7 +258,7 @@ impl<'a> Batch<'a> {
             let text = self.texts[at].at(row).unwrap_or("NULL");
             let text: String = text.chars().take(40).collect();
             self.at
-                .value(column, row, format!("the unknown name `{text}`"))
+                .value(column, row, &format!("the unknown name `{text}`"))
         };
         let key = |at: usize| self.texts[at].key(row);
         if !key(GRID_AT).is_some_and(|key| self.is_our_grid[key]) {
@@ -311,7 +311,7 @@ impl<'a> Batch<'a> {
         };
         if sums.blocks > sums.halts || sums.failed_polls > sums.blocks {
             let what = format!("{} sleeps of {} halts", sums.blocks, sums.halts);
-            return Err(self.at.value("sleeps", row, what));
+            return Err(self.at.value("sleeps", row, &what));
         }
         let ([most_poll_ns, most_halt_ns], halt_ns) = (limits, sums.halt_ns);
         for (column, value, most) in [
@@ -322,7 +322,7 @@ impl<'a> Batch<'a> {
         ] {
             if value > most {
                 let what = format!("{value} is more than the {most} that is possible");
-                return Err(self.at.value(column, row, what));
+                return Err(self.at.value(column, row, &what));
             }
         }
         Ok(sums)
@@ -339,7 +339,7 @@ impl<'a> Batch<'a> {
         };
         let what = || format!("{value} does not fit in 32 bits");
         let narrow = u32::try_from(value).map(Some);
-        narrow.map_err(|_| self.at.value(self.numbers[at].0, row, what()))
+        narrow.map_err(|_| self.at.value(self.numbers[at].0, row, &what()))
     }
 
     #[inline]
@@ -350,24 +350,19 @@ impl<'a> Batch<'a> {
 }
 
 impl Place<'_> {
-    fn column(&self, column: &'static str, what: String) -> CostsError {
-        CostsError::Column {
+    fn column(&self, column: &str, what: &str) -> CostsError {
+        CostsError::Refused {
             path: self.path.to_owned(),
-            column,
-            what,
+            what: format!("column `{column}`{what}"),
         }
     }
 
-    fn wrong_type(&self, column: &'static str, array: &dyn Array, wanted: &str) -> CostsError {
-        self.column(column, format!("is {}, not {wanted}", array.data_type()))
+    fn wrong_type(&self, column: &str, array: &dyn Array, wanted: &str) -> CostsError {
+        self.column(column, &format!(" is {}, not {wanted}", array.data_type()))
     }
 
-    fn value(&self, column: &'static str, row: usize, what: impl Into<String>) -> CostsError {
-        CostsError::Value {
-            path: self.path.to_owned(),
-            column,
-            row: self.first_row.saturating_add(row as u64),
-            what: what.into(),
-        }
+    fn value(&self, column: &str, row: usize, what: &str) -> CostsError {
+        let row = self.first_row.saturating_add(row as u64);
+        self.column(column, &format!(", row {row}: {what}"))
     }
 }

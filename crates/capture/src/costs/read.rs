@@ -44,28 +44,9 @@ pub enum CostsError {
         row: u64,
         what: String,
     },
-    #[error(
-        "read {path}: it has schema {found} of costs tables; this haltwise reads up to {SCHEMA}"
-    )]
-    Schema { path: PathBuf, found: String },
-    #[error(
-        "read {path}: the checksum of its metadata is not that of the file: it is damaged, or another program changed it"
-    )]
-    Damaged { path: PathBuf },
-    #[error("read {path}: column `{column}` {what}")]
-    Column {
-        path: PathBuf,
-        column: &'static str,
-        what: String,
-    },
-    #[error("read {path}: column `{column}`, row {row}: {what}")]
-    Value {
-        path: PathBuf,
-        column: &'static str,
-        /// The row, from 0.
-        row: u64,
-        what: String,
-    },
+    /// No haltwise wrote this, or none that this one knows.
+    #[error("read {path}: {what}")]
+    Refused { path: PathBuf, what: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +174,12 @@ fn check_sum(path: &Path, file: &File, metadata: &ParquetMetaData) -> Result<(),
         Some(Err(source)) => Err(CostsError::Io { path, source }),
         Some(Ok(true)) => Ok(()),
         None if schema.is_none_or(|schema| schema < SEALED_SCHEMA) => Ok(()),
-        _ => Err(CostsError::Damaged { path }),
+        _ => {
+            let what = "the checksum of its metadata is not that of the file: it is damaged, or another program \
+                        changed it";
+            let what = what.to_owned();
+            Err(CostsError::Refused { path, what })
+        }
     }
 }
 
@@ -204,10 +190,15 @@ fn check_schema(path: &Path, metadata: &ParquetMetaData) -> Result<(), CostsErro
     };
     match found.parse::<u32>() {
         Ok(schema) if (1..=SCHEMA).contains(&schema) => Ok(()),
-        _ => Err(CostsError::Schema {
-            path: path.to_owned(),
-            found: found.chars().take(20).collect(),
-        }),
+        _ => {
+            let found: String = found.chars().take(20).collect();
+            Err(CostsError::Refused {
+                path: path.to_owned(),
+                what: format!(
+                    "it has schema {found} of costs tables; this haltwise reads up to {SCHEMA}"
+                ),
+            })
+        }
     }
 }
 

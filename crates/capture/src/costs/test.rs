@@ -50,28 +50,23 @@ fn rows(seed: u64) -> Vec<Row> {
     rows
 }
 
-fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
-    read_as(path, Wants::All)
-}
-
-/// The histogram of a row.
+/// The histogram of a row, where it was read.
 fn latency(batch: &RecordBatch, row: usize) -> Option<LogHist> {
-    let column = |name: &str| batch.column_by_name(name).unwrap();
+    let column = |name: &str| batch.column_by_name(name);
     let number = |name: &str| {
-        let numbers = column(name).as_primitive::<UInt64Type>();
+        let numbers = column(name)?.as_primitive::<UInt64Type>();
         numbers.is_valid(row).then(|| numbers.value(row))
     };
-    let list = column("latency_hist").as_list::<i32>().value(row);
+    let list = column("latency_hist")?.as_list::<i32>().value(row);
     let counts = list.as_primitive::<UInt64Type>().values().to_vec();
     LogHist::from_parts(counts, number("latency_sum")?, number("latency_max")?)
 }
 
+fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
+    read_as(path, Wants::All)
+}
+
 fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
-    let unreadable = || CostsError::Column {
-        path: path.to_owned(),
-        column: "latency_hist",
-        what: "holds no histogram".to_owned(),
-    };
     let mut reader = Reader::open(path, wants)?;
     let (mut rows, mut first_row) = (Vec::new(), 0);
     while let Some(batch) = reader.next() {
@@ -94,10 +89,7 @@ fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
                     half: setting.half,
                     figures: Figures {
                         sums: batch.sums(row, limits)?,
-                        latency: match wants {
-                            Wants::All => latency(&columns, row).ok_or_else(unreadable)?,
-                            Wants::Sums => Figures::default().latency,
-                        },
+                        latency: latency(&columns, row).unwrap_or_default(),
                     },
                 });
             }
@@ -149,7 +141,11 @@ fn a_table_that_was_damaged_is_refused() {
     let key = whole.windows(14).rposition(|it| it == seal::KEY.as_bytes());
     let without = [&whole[..key.unwrap()], b"H", &whole[key.unwrap() + 1..]].concat();
     fs::write(&path, without).unwrap();
-    assert!(matches!(read(&path), Err(CostsError::Damaged { .. })));
+    let error = read(&path).unwrap_err();
+    assert!(
+        error.to_string().contains(": the checksum of its metadata"),
+        "{error}"
+    );
 }
 
 /// Whatever bytes are changed, cut or put in: an error that names the file, or rows that obey the format.
@@ -214,10 +210,8 @@ fn rows_that_no_halts_have_are_refused() {
         change(&mut rows[23]);
         fs::write(&path, encode(rows.into_iter()).unwrap().0).unwrap();
         let error = read(&path).unwrap_err();
-        assert!(
-            matches!(&error, CostsError::Value { column: found, row: 23, .. } if *found == column),
-            "{error}"
-        );
+        let place = format!("costs.parquet: column `{column}`, row 23: ");
+        assert!(error.to_string().contains(&place), "{error}");
     };
     refused("sleeps", |row| {
         row.figures.sums.blocks = row.figures.sums.halts + 1;
@@ -261,7 +255,9 @@ fn other_schemas_and_other_files_are_refused() {
     fs::write(&path, &newer).unwrap();
     let error = read(&path).unwrap_err();
     assert!(
-        matches!(&error, CostsError::Schema { found, .. } if found == "9"),
+        error
+            .to_string()
+            .contains("it has schema 9 of costs tables"),
         "{error}"
     );
     fs::write(&path, b"PAR1 no table PAR1").unwrap();

@@ -47,7 +47,7 @@ impl Field for KnobScope {
             (0, _) => Ok(Self::Host),
             (1, _) => Ok(Self::GuestOfOther),
             (_, Some(vm)) => Ok(Self::Vm(vm)),
-            (_, None) => Err(columns.bad_value("vm", row, "NULL in the scope `vm`".to_owned())),
+            (_, None) => Err(columns.bad_value("vm", row, "NULL in the scope `vm`")),
         };
         let scopes = scopes.into_iter().zip(vms).enumerate();
         scopes.map(scope).collect()
