@@ -36,14 +36,17 @@ pub(super) struct Tally {
     pub(super) other_events: u64,
     pub(super) other_names: BTreeSet<Vec<u8>>,
     pub(super) skipped: BTreeMap<Skipped, u64>,
-    told: BTreeMap<Skipped, u64>,
+    /// Those of them that are in no row yet.
+    unwritten: BTreeMap<Skipped, u64>,
 }
 
 impl Tally {
     pub(super) fn skip(&mut self, why: Skipped, count: u64) {
-        if count > 0 {
-            let sum = self.skipped.entry(why).or_default();
-            *sum = sum.saturating_add(count);
+        for counts in [&mut self.skipped, &mut self.unwritten] {
+            if count > 0 {
+                let sum = counts.entry(why).or_default();
+                *sum = sum.saturating_add(count);
+            }
         }
     }
 
@@ -55,18 +58,12 @@ impl Tally {
     }
 
     /// Takes the counts of what was skipped since the last call, as rows of a capture.
-    pub(super) fn take_lost(&mut self, time_ns: u64) -> Vec<Lost> {
-        let mut lost = Vec::new();
-        for (why, count) in &self.skipped {
-            let told = self.told.insert(*why, *count).unwrap_or(0);
-            if *count > told {
-                lost.push(Lost {
-                    time_ns,
-                    count: count - told,
-                    place: why.as_str().to_owned(),
-                });
-            }
-        }
-        lost
+    pub(super) fn take_lost(&mut self, time_ns: u64) -> impl Iterator<Item = Lost> {
+        let unwritten = std::mem::take(&mut self.unwritten).into_iter();
+        unwritten.map(move |(why, count)| Lost {
+            time_ns,
+            count,
+            place: why.as_str().to_owned(),
+        })
     }
 }

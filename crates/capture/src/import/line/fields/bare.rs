@@ -2,43 +2,25 @@
 
 use super::number;
 
-/// More fields than KVM's widest event has.
-const MOST: usize = 16;
-
 #[derive(Debug)]
-pub(super) struct Bare<'a> {
-    fields: [(&'a [u8], &'a [u8]); MOST],
-    known: usize,
-}
+pub(super) struct Bare<'a>(&'a [u8]);
 
 impl<'a> Bare<'a> {
-    /// Reads all of a text; `None` if a part of it is no field.
+    /// `None` if a part of the text is neither a field nor the decimal value of the field before it.
     pub(super) fn read(text: &'a [u8]) -> Option<Self> {
-        let mut bare = Self {
-            fields: [(&[], &[]); MOST],
-            known: 0,
-        };
-        let words = text
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty());
-        for word in words {
-            if let Some(equals) = word.iter().position(|byte| *byte == b'=') {
-                let value = &word[equals + 1..];
-                *bare.fields.get_mut(bare.known)? =
-                    (&word[..equals], inner(value).unwrap_or(value));
-                bare.known += 1;
-            } else {
-                // The same in decimal.
-                let last = bare.known.checked_sub(1)?;
-                bare.fields[last].1 = inner(word)?;
-            }
-        }
-        (bare.known > 0).then_some(bare)
+        let is_field = |word: &[u8]| word.contains(&b'=');
+        let mut words = words(text);
+        let is_whole =
+            is_field(words.next()?) && words.all(|it| is_field(it) || inner(it).is_some());
+        is_whole.then_some(Self(text))
     }
 
     pub(super) fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
-        let mut known = self.fields[..self.known].iter();
-        known.find(|field| field.0 == name).map(|field| field.1)
+        let mut words = words(self.0);
+        let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix(b"="))?;
+        // The same in decimal may follow.
+        let decimal = words.next().and_then(inner);
+        Some(decimal.or(inner(value)).unwrap_or(value))
     }
 
     pub(super) fn number(&self, name: &[u8]) -> Option<u64> {
@@ -52,6 +34,11 @@ impl<'a> Bare<'a> {
             _ => None,
         }
     }
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = text.split(u8::is_ascii_whitespace);
+    words.filter(|word| !word.is_empty())
 }
 
 fn inner(text: &[u8]) -> Option<&[u8]> {
