@@ -135,20 +135,9 @@ fn examine<R: Row>(capture: &Capture) -> Option<TableCheckup> {
         R::lawful(rows, &mut laws);
     }
     laws.tell(table);
-    let mut damage = salvage.damage.clone();
-    let blocks = damaged_blocks(&path, sums);
-    let is_only = damage.len() == 1;
-    for one in &mut damage {
-        let block = blocks.iter().find(|block| Some(block.offset) == one.offset);
-        one.bytes = one.bytes.or(block.map(|block| block.bytes));
-        if let Some(written) = written.filter(|_| is_only) {
-            one.rows = Some(written.rows.saturating_sub(salvage.rows));
-        }
-    }
-    let unread = unread_blocks(&blocks, &damage);
-    damage.extend(unread);
-    damage.sort_by_key(|damage| damage.offset);
     let (rows, torn_bytes) = (salvage.rows, salvage.torn_bytes);
+    let missing = written.map(|written| written.rows.saturating_sub(rows));
+    let damage = all_damage(salvage.damage, damaged_blocks(&path, sums), missing);
     let verdict = match () {
         () if !damage.is_empty() => Verdict::Damaged,
         () if torn_bytes > 0 => Verdict::Torn,
@@ -169,15 +158,29 @@ fn examine<R: Row>(capture: &Capture) -> Option<TableCheckup> {
     })
 }
 
-/// Damaged blocks that reading the rows has not come upon.
-fn unread_blocks(blocks: &[Mismatch], known: &[Damage]) -> Vec<Damage> {
-    let is_known = |block: &&Mismatch| known.iter().any(|one| one.offset == Some(block.offset));
-    let blocks = blocks.iter().filter(|block| !is_known(block));
-    let damage = blocks.map(|block| Damage {
-        offset: Some(block.offset),
-        bytes: Some(block.bytes),
-        rows: None,
-        what: block.to_string(),
-    });
-    damage.collect()
+/// Damage that reading the rows came upon, with its extent where that is known, and damaged blocks that reading did
+/// not need. `missing` rows are left out in all.
+fn all_damage(mut damage: Vec<Damage>, blocks: Vec<Mismatch>, missing: Option<u64>) -> Vec<Damage> {
+    if let [only] = &mut *damage {
+        only.rows = missing.or(only.rows);
+    }
+    for block in blocks {
+        let mut is_known = false;
+        for known in &mut damage {
+            if known.offset == Some(block.offset) {
+                known.bytes = known.bytes.or(Some(block.bytes));
+                is_known = true;
+            }
+        }
+        if !is_known {
+            damage.push(Damage {
+                offset: Some(block.offset),
+                bytes: Some(block.bytes),
+                rows: None,
+                what: block.to_string(),
+            });
+        }
+    }
+    damage.sort_by_key(|damage| damage.offset);
+    damage
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haltwise_core::event::{HostSample, IdleState, WindowChange};
 use haltwise_core::exit::Exits;
-use haltwise_core::ids::VmIndex;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::profile::Sample;
 use haltwise_core::recording::Rung;
 
@@ -27,6 +27,13 @@ const ALLOWANCE_NS: u64 = 60_000_000_000;
 
 /// Cycles, instructions and the like of one CPU, far above what any has.
 const MOST_EVENTS_PER_NS: u64 = 100;
+
+/// The thread that halts, and its vCPU where that is known. Of several VMs of one process older recorders gave by
+/// tracepoints the thread that halted, and all of their vCPUs as those of the first VM.
+type Halting = (Option<VmIndex>, Option<VcpuId>, Tid);
+
+/// vCPUs that are distinguished; far more than any host has.
+const MOST_VCPUS: usize = 1 << 20;
 
 haltwise_core::names! {
     /// A law that a row breaks.
@@ -69,8 +76,9 @@ pub(crate) struct Laws {
     vms: Option<BTreeSet<VmIndex>>,
     /// Halts of one vCPU cannot overlap: each was timed by one clock.
     one_clock: bool,
-    halts: halts::Seats,
-    counts: counts::Counted,
+    halts: halts::LatestHalts,
+    /// Since when each vCPU's halts are counted: the beginning of the latest interval in which it halted.
+    counted_since: BTreeMap<Halting, u64>,
     broken: BTreeMap<Law, u64>,
     left_out: LeftOut,
 }
@@ -95,8 +103,8 @@ impl Laws {
             // An imported capture has the tracer's clock, which may differ from CPU to CPU, prints microseconds
             // and is not the one by which KVM measures.
             one_clock: info.rung != Rung::Import,
-            halts: halts::Seats::default(),
-            counts: counts::Counted::default(),
+            halts: halts::LatestHalts::default(),
+            counted_since: BTreeMap::new(),
             broken: BTreeMap::new(),
             left_out,
         }

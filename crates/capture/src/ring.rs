@@ -126,23 +126,15 @@ impl RingInfo {
     /// The same with another segment dropped.
     #[must_use]
     pub fn without(&self, kept: &Kept) -> Self {
-        let Dropped {
-            segments,
-            halts,
-            bytes,
-            until_unix_ns,
-        } = self.dropped;
+        let mut info = self.clone();
+        info.oldest = kept.segment.number.saturating_add(1);
         let began = kept.clock.as_ref().map_or(0, |clock| clock.start_unix_ns);
-        Self {
-            oldest: kept.segment.number.saturating_add(1),
-            dropped: Dropped {
-                segments: segments.saturating_add(1),
-                halts: halts.saturating_add(kept.halts),
-                bytes: bytes.saturating_add(kept.bytes),
-                until_unix_ns: until_unix_ns.max(began),
-            },
-            ..self.clone()
-        }
+        let dropped = &mut info.dropped;
+        dropped.segments = dropped.segments.saturating_add(1);
+        dropped.halts = dropped.halts.saturating_add(kept.halts);
+        dropped.bytes = dropped.bytes.saturating_add(kept.bytes);
+        dropped.until_unix_ns = dropped.until_unix_ns.max(began);
+        info
     }
 }
 

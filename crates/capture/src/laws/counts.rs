@@ -1,13 +1,11 @@
 //! Laws of counts. They are read while vCPUs run, so that a halt may be in one of them and not yet in the
 //! next: what little that makes is allowed.
 
-use std::collections::BTreeMap;
-
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::ids::Tid;
 
-use super::{ALLOWANCE_NS, Law, Laws};
+use super::{ALLOWANCE_NS, Law, Laws, MOST_VCPUS};
 
 /// Halts by which counts that are read one after the other may differ, and the part of them.
 const READ_APART: u64 = 16;
@@ -16,20 +14,14 @@ const PART_READ_APART: u64 = 64;
 /// Times by which sums that are read one after the other may differ.
 const NS_READ_APART: u64 = 1_000_000_000;
 
-/// vCPUs that are distinguished; far more than any host has.
-const MOST: usize = 1 << 20;
-
-/// Since when each vCPU's halts are counted: the beginning of the latest interval in which it halted.
-pub(super) type Counted = BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid), u64>;
-
 impl Laws {
     pub(crate) fn halt_counts(&mut self, row: &HaltCounts) -> Result<(), Law> {
         self.holds(row.time_ns)?;
         self.knows(row.vm)?;
         parts(row)?;
-        let seat = (row.vm, row.vcpu, row.tid);
+        let halting = (row.vm, row.vcpu, row.tid);
         // A halt that ended in that interval is over: all that are counted here began after that.
-        let since_ns = self.counts.get(&seat).copied().unwrap_or(0);
+        let since_ns = self.counted_since.get(&halting).copied().unwrap_or(0);
         let passed_ns = row.time_ns.saturating_sub(since_ns);
         let halted_ns = row.halt_ns.sum();
         let too_long = |limit: u64| limit.saturating_add(NS_READ_APART);
@@ -39,9 +31,9 @@ impl Laws {
         if halted_too_long || row.interval_ns > too_long(row.time_ns) {
             return Err(Law::TimeHasPassed);
         }
-        if row.halts > 0 && (self.counts.len() < MOST || since_ns > 0) {
+        if row.halts > 0 && (self.counted_since.len() < MOST_VCPUS || since_ns > 0) {
             let began_ns = row.time_ns.saturating_sub(row.interval_ns);
-            self.counts.insert(seat, began_ns);
+            self.counted_since.insert(halting, began_ns);
         }
         Ok(())
     }

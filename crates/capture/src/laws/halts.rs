@@ -3,23 +3,15 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::event::Halt;
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
-use super::{Law, Laws};
+use super::{Halting, Law, Laws, MOST_VCPUS};
 
 /// The halt of a thread that loses its CPU on its way out is reported late: at most so late.
 const LATE_NS: u64 = 60_000_000_000;
 
-/// vCPUs that are distinguished; far more than any host has.
-const MOST_SEATS: usize = 1 << 20;
-
-/// The thread that halts, and its vCPU where that is known. Of several VMs of one process older recorders told by
-/// tracepoints which thread halted, and all of their vCPUs for those of the first VM.
-type Seat = (Option<VmIndex>, Option<VcpuId>, Tid);
-
 #[derive(Debug, Default)]
-pub(super) struct Seats {
-    latest: BTreeMap<Seat, Latest>,
+pub(super) struct LatestHalts {
+    of: BTreeMap<Halting, Latest>,
     batch: u64,
 }
 
@@ -82,18 +74,18 @@ impl Laws {
     ///
     /// Rows may stand after later ones, which alone breaks no law.
     fn after_another(&mut self, halt: &Halt, place: usize) -> Result<(), (Law, usize)> {
-        let seat = (halt.vm, halt.vcpu, halt.tid);
+        let halting = (halt.vm, halt.vcpu, halt.tid);
         let now = Latest {
             start_ns: halt.start_ns,
             end_ns: halt.end_ns(),
             batch: self.halts.batch,
             place,
         };
-        let seats = &mut self.halts.latest;
-        let known = seats.len();
-        let Some(latest) = seats.get_mut(&seat) else {
-            if known < MOST_SEATS {
-                seats.insert(seat, now);
+        let all = &mut self.halts.of;
+        let known = all.len();
+        let Some(latest) = all.get_mut(&halting) else {
+            if known < MOST_VCPUS {
+                all.insert(halting, now);
             }
             return Ok(());
         };
