@@ -32,6 +32,10 @@
 //! `pages` (checked by `thrift` before they are decoded), `spare` (room for the last word).
 #![forbid(unsafe_code)]
 
+// The simulation shares files with the tests from the outside.
+#[cfg(test)]
+extern crate self as haltwise_capture;
+
 pub mod archive;
 pub mod arrow;
 mod batches;

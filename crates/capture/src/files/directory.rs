@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::disk::{self, Disk, Sink};
+use super::disk::{self, Disk, Effect, Sink};
 use super::writer::{Account, Writer, give};
 use super::{Refused, identity, kind};
 
@@ -174,14 +174,14 @@ impl Directory {
 
     /// Whether its path still leads to it; an error where that cannot be said.
     pub fn is_there(&self) -> io::Result<bool> {
-        self.ask(|disk| disk.look())?;
+        self.ask(Effect::Look)?;
         let found = rustix::fs::statat(CWD, &self.path, AtFlags::empty());
         Ok(if_found(found)? == Some(self.identity))
     }
 
     /// Whether a name below it still leads to a file; an error where that cannot be said.
     pub fn holds(&self, name: &str, file: impl AsFd) -> io::Result<bool> {
-        self.ask(|disk| disk.look())?;
+        self.ask(Effect::Look)?;
         let found = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
         Ok(if_found(found)? == Some(identity(file)?))
     }
@@ -194,19 +194,18 @@ impl Directory {
 
     /// Creates a file that is not there, for writing.
     pub fn create(&self, name: &str) -> io::Result<Sink> {
-        let number = self.asked.as_ref().map(|disk| disk.create(name));
-        let number = number.transpose()?;
+        let number = self.ask(Effect::Create(name))?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.descriptor, name, flags, FILE)?;
         give(&file, self.files_of);
-        let asked = self.asked.clone().zip(number);
+        let asked = self.asked.clone().map(|disk| (disk, number));
         Ok(Sink::new(File::from(file), asked))
     }
 
     /// Opens a regular file for reading.
     pub fn read(&self, name: &str) -> io::Result<File> {
-        self.ask(|disk| disk.open(name))?;
+        self.ask(Effect::Open)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?;
         let file = File::from(file);
@@ -246,27 +245,27 @@ impl Directory {
     }
 
     fn rename(&self, from: &str, name: &str) -> io::Result<()> {
-        self.ask(|disk| disk.rename(from, name))?;
+        self.ask(Effect::Rename(from, name))?;
         let renamed = rustix::fs::renameat(&self.descriptor, from, &self.descriptor, name);
         Ok(renamed?)
     }
 
     /// Makes its names durable.
     pub fn sync(&self) -> io::Result<()> {
-        self.ask(|disk| disk.sync_names())?;
+        self.ask(Effect::SyncNames)?;
         Ok(rustix::fs::fsync(&self.descriptor)?)
     }
 
     /// Makes durable what was written to the file of this name.
     pub fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.ask(|disk| disk.sync(disk.number(name)))?;
+        self.ask(Effect::SyncNamed(name))?;
         self.read(name)?.sync_all()
     }
 
-    fn ask(&self, effect: impl FnOnce(&dyn Disk) -> io::Result<()>) -> io::Result<()> {
+    fn ask(&self, effect: Effect<'_>) -> io::Result<u64> {
         match &self.asked {
-            Some(disk) => effect(&**disk),
-            None => Ok(()),
+            Some(disk) => disk.ask(effect),
+            None => Ok(0),
         }
     }
 
@@ -289,7 +288,7 @@ impl Directory {
 
     /// Removes a name, if it is there.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        self.ask(|disk| disk.remove(name))?;
+        self.ask(Effect::Remove(name))?;
         match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),

@@ -11,20 +11,26 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::thread;
 
+/// An effect on the files of a capture, which have numbers.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests ask"))]
+pub(crate) enum Effect<'a> {
+    Look,
+    Open,
+    Create(&'a str),
+    Write { file: u64, at: u64, bytes: usize },
+    SetLen { file: u64, bytes: u64 },
+    Sync(u64),
+    SyncNamed(&'a str),
+    Rename(&'a str, &'a str),
+    Remove(&'a str),
+    SyncNames,
+}
+
 /// Asked before each effect; an error is the effect's.
 pub(crate) trait Disk: fmt::Debug + Send + Sync {
-    /// A file of this name is created; the number names it from then on.
-    fn create(&self, name: &str) -> io::Result<u64>;
-    fn open(&self, name: &str) -> io::Result<()>;
-    fn number(&self, name: &str) -> u64;
-    fn look(&self) -> io::Result<()>;
-    /// Asked before a write of `bytes` bytes; gives back how many of the bytes to write.
-    fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize>;
-    fn set_len(&self, file: u64, bytes: u64) -> io::Result<()>;
-    fn sync(&self, file: u64) -> io::Result<()>;
-    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    fn remove(&self, name: &str) -> io::Result<()>;
-    fn sync_names(&self) -> io::Result<()>;
+    /// Gives the number of a file that is created, and how many bytes are written.
+    fn ask(&self, effect: Effect<'_>) -> io::Result<u64>;
 }
 
 /// A file of ours that is being written.
@@ -60,16 +66,20 @@ impl Sink {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
         let part = match &self.asked {
-            Some((disk, number)) => disk.write(*number, at, bytes.len())?,
-            None => bytes.len(),
+            Some((disk, file)) => {
+                let (file, bytes) = (*file, bytes.len());
+                disk.ask(Effect::Write { file, at, bytes })?
+            }
+            None => bytes.len() as u64,
         };
-        self.file.write_at(&bytes[..part], at)
+        let part = usize::try_from(part).unwrap_or(usize::MAX);
+        self.file.write_at(&bytes[..part.min(bytes.len())], at)
     }
 
     /// Cuts or extends it.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
-        if let Some((disk, number)) = &self.asked {
-            disk.set_len(*number, bytes)?;
+        if let Some((disk, file)) = &self.asked {
+            disk.ask(Effect::SetLen { file: *file, bytes })?;
         }
         self.file.set_len(bytes)
     }
@@ -93,7 +103,7 @@ impl Sink {
 /// Makes durable what was written to all of these. All wait at once, each but the first in a thread, since each may wait long.
 pub(super) fn sync_all(sinks: &[&Sink]) -> io::Result<()> {
     for (disk, number) in sinks.iter().filter_map(|sink| sink.asked.as_ref()) {
-        disk.sync(*number)?;
+        disk.ask(Effect::Sync(*number))?;
     }
     let Some((first, rest)) = sinks.split_first() else {
         return Ok(());

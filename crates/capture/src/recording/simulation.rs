@@ -7,24 +7,96 @@
 //! A world that breaks the law prints its seed: `HALTWISE_SEED=N cargo test -p haltwise-capture simulation` runs
 //! that one, and `HALTWISE_WORLDS=N` so many from there on.
 
-mod collector;
 mod disk;
+#[path = "../../tests/it/facts.rs"]
+mod facts;
 mod law;
+#[path = "../../tests/it/read.rs"]
+mod read;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haltwise_core::event::Halt;
-use haltwise_core::recording::Rung;
+use haltwise_core::event::{Facts, Halt, Vcpu, Vm};
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::profile::Rows;
+use haltwise_core::recording::Roster;
 use haltwise_core::workload::SplitMix64;
 
-use self::collector::{Collector, START_NS};
 use self::disk::{Plan, SimulatedDisk};
+use self::facts::{Draw, ending, info};
 use super::{Ending, Recording};
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
-use crate::info::{Clock, Ended, example};
 use crate::table::Table;
+
+/// Facts of every kind, and VMs that come.
+#[derive(Debug)]
+struct Collector {
+    draw: Draw,
+    roster: Roster,
+    with_samples: bool,
+    /// Length of the VMs' names. Few VMs with long ones need more room in `capture.json` than was kept for it.
+    name: usize,
+    /// The flushes so far, the halts of each in order of their start.
+    reported: Vec<Facts>,
+    /// Losses by place, as the recorder sums them up.
+    lost: BTreeMap<String, u64>,
+}
+
+impl Collector {
+    fn new(seed: u64) -> Self {
+        let mut random = SplitMix64(seed);
+        let mut collector = Self {
+            with_samples: random.below(8) == 0,
+            name: if random.below(16) == 0 { 25_000 } else { 0 },
+            draw: Draw(random),
+            roster: Roster::default(),
+            reported: Vec::new(),
+            lost: BTreeMap::new(),
+        };
+        collector.vm_comes();
+        collector
+    }
+
+    fn vm_comes(&mut self) {
+        let number = u32::try_from(self.roster.vms.len()).unwrap();
+        let index = VmIndex(number);
+        self.roster.vms.push(Vm {
+            index,
+            name: format!("vm-{number:0>width$}", width = self.name),
+            ..Vm::default()
+        });
+        for id in 0..2 {
+            self.roster.vcpus.push(Vcpu {
+                vm: index,
+                id: VcpuId(id),
+                tid: Tid(10 * number + id),
+                ..Vcpu::default()
+            });
+        }
+    }
+
+    fn flush(&mut self) -> Facts {
+        if self.draw.0.below(3) == 0 && self.roster.vms.len() < 4 {
+            self.vm_comes();
+        }
+        let mut facts = self.draw.facts();
+        if !self.with_samples {
+            facts.profile = Rows::default();
+        }
+        for lost in &mut facts.lost {
+            // So that sums do not overflow.
+            lost.count %= 1_000;
+            *self.lost.entry(lost.place.clone()).or_default() += lost.count;
+        }
+        let mut reported = facts.clone();
+        reported.halts.sort_by_key(|halt| halt.start_ns);
+        self.reported.push(reported);
+        facts
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -72,11 +144,16 @@ impl World {
             _ => End::PowerLost,
         };
         let lies = random.below(6) == 0;
-        let plan = plan(&mut random, end, lies);
+        let mut plan = plan(&mut random, end, lies);
+        let collector = Collector::new(random.next_u64());
+        if collector.name > 0 {
+            // Room for the first VM, and not for all of them.
+            plan.room = Some(110_000 + random.below(20_000));
+        }
         let disk = SimulatedDisk::new(&directory, random.next_u64(), plan);
         Self {
             seed,
-            collector: Collector::new(random.next_u64()),
+            collector,
             disk: Arc::new(disk),
             directory,
             lies,
@@ -101,7 +178,7 @@ impl World {
             if self.disk.has_ended() {
                 break;
             }
-            self.between(&recording);
+            self.between();
         }
         if self.end == End::PowerLost && !self.disk.has_ended() && self.random.below(3) > 0 {
             return Outcome::Cut;
@@ -114,9 +191,7 @@ impl World {
     }
 
     fn create(&self) -> Result<Recording, CaptureWriteError> {
-        let clock = Clock::new(START_NS, 1_735_689_600_000_000_000);
-        let mut info = example(clock, Rung::Bpf);
-        info.mode = self.collector.mode();
+        let mut info = info();
         info.roster.clone_from(&self.collector.roster);
         let ours = Directory::make(&self.directory).unwrap();
         Recording::create_in(ours.asking(self.disk.clone()), info)
@@ -127,30 +202,26 @@ impl World {
         let facts = self.collector.flush();
         recording.set_roster(&self.collector.roster).unwrap();
         recording.record(&facts).unwrap();
-        let told = &self.collector.told.last().unwrap().halts;
-        let taken = told.len() - (self::refused(recording) - refused);
-        self.taken.extend_from_slice(&told[..taken]);
+        let halts = &self.collector.reported.last().unwrap().halts;
+        let taken = halts.len() - (self::refused(recording) - refused);
+        self.taken.extend_from_slice(&halts[..taken]);
     }
 
-    fn between(&mut self, recording: &Recording) {
+    fn between(&mut self) {
         match self.random.below(12) {
             0 => self.disk.write_back(),
             1 => self.disk.set_room(None),
             2 => self.disk.set_room(Some(8_000 + self.random.below(150_000))),
             3 => self.disk.heal(),
-            4 => law::while_recording(&self.directory, recording, &self.taken),
+            4 => law::while_recording(&self.directory, &self.taken),
             _ => {}
         }
     }
 
     fn finish(&mut self, recording: Recording) -> Outcome {
         let ending = Ending {
-            ended: Ended {
-                time_ns: self.collector.now_ns,
-                by: "duration".into(),
-            },
             lost: self.collector.lost.clone(),
-            overhead: None,
+            ..ending()
         };
         self.ending = self.end != End::Killed;
         match self.end {
@@ -188,9 +259,6 @@ fn plan(random: &mut SplitMix64, end: End, lies: bool) -> Plan {
     }
     for _ in 0..random.below(3) {
         plan.fails.push(stretch(random));
-    }
-    if random.below(3) == 0 {
-        plan.no_descriptors.push(stretch(random));
     }
     if matches!(end, End::Killed | End::PowerLost) {
         plan.ends_before = Some(1 + random.below(260));

@@ -1,15 +1,13 @@
 //! Shared parts of the capture's tests: halts, and how to read all that a capture holds.
 
 use haltwise_capture::capture::Capture;
-use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::recording::Recording;
-use haltwise_capture::rows::Rows;
 use haltwise_core::event::{Facts, Halt, WakeSource};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
-use haltwise_core::profile;
 use tempfile::TempDir;
 
 pub(crate) use crate::facts::{ending, info};
+pub(crate) use crate::read::{all, facts_of};
 
 /// As many halts, 20 us apart.
 pub(crate) fn some_halts(n: u64) -> Facts {
@@ -59,27 +57,4 @@ pub(crate) fn sorted(mut facts: Facts) -> Facts {
 pub(crate) fn read_all(capture: &Capture) -> Facts {
     let facts = facts_of(&capture.clone().as_stored());
     facts.expect("a capture that was written by a recording")
-}
-
-pub(crate) fn facts_of(capture: &Capture) -> Result<Facts, CaptureReadError> {
-    Ok(Facts {
-        halts: all(capture.halts())?,
-        windows: all(capture.window_changes())?,
-        counts: all(capture.halt_counts())?,
-        knobs: all(capture.knobs())?,
-        host: all(capture.host_samples())?,
-        idle_states: all(capture.idle_states())?,
-        lost: all(capture.lost())?,
-        exits: all(capture.exits())?,
-        profile: profile::Rows {
-            frames: all(capture.sample_frames())?,
-            stacks: all(capture.sample_stacks())?,
-            threads: all(capture.sample_threads())?,
-            samples: all(capture.samples())?,
-        },
-    })
-}
-
-pub(crate) fn all<T>(rows: Result<Rows<T>, CaptureReadError>) -> Result<Vec<T>, CaptureReadError> {
-    rows?.collect()
 }

@@ -45,6 +45,7 @@ pub(crate) fn ending() -> Ending {
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct Draw(pub(crate) SplitMix64);
 
 impl Draw {

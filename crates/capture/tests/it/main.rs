@@ -8,6 +8,7 @@ mod document;
 mod edited;
 mod facts;
 mod flips;
+mod read;
 mod repair;
 mod round_trip;
 mod size;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 use haltwise_core::workload::SplitMix64;
 use rustix::io::Errno;
 
-use crate::files::disk::Disk;
+use crate::files::disk::{Disk, Effect};
 
 /// Bytes that reach a disk together. Smaller than real ones, as are the files.
 const PAGE: usize = 512;
@@ -23,8 +23,6 @@ pub(super) struct Plan {
     /// Bytes that all files may have.
     pub(super) room: Option<u64>,
     pub(super) fails: Vec<Range<u64>>,
-    /// Effects among which no file can be opened (EMFILE).
-    pub(super) no_descriptors: Vec<Range<u64>>,
     pub(super) writes_short: bool,
     /// Flushes are said to be done and are not.
     pub(super) lies: bool,
@@ -189,16 +187,8 @@ impl State {
         let fails = self.plan.fails.iter().any(|range| range.contains(&now));
         if fails && self.random.below(2) == 0 {
             self.failures += 1;
-            return Err(Errno::IO.into());
-        }
-        Ok(())
-    }
-
-    fn take_descriptor(&mut self) -> io::Result<()> {
-        let mut none = self.plan.no_descriptors.iter();
-        if none.any(|range| range.contains(&self.effects)) {
-            self.failures += 1;
-            return Err(Errno::MFILE.into());
+            let errors = [Errno::IO, Errno::MFILE];
+            return Err(errors[usize::from(self.random.below(2) == 0)].into());
         }
         Ok(())
     }
@@ -211,6 +201,23 @@ impl State {
     fn live(&self, file: u64) -> Option<Vec<u8>> {
         let path = self.directory.join(self.name_of(file)?);
         Some(fs::read(path).unwrap())
+    }
+
+    /// How many of the bytes are written.
+    fn write(&mut self, file: u64, at: u64, mut bytes: u64) -> io::Result<u64> {
+        let now = self.files[&file].bytes;
+        if let Some(room) = self.plan.room {
+            let most = (now + room.saturating_sub(self.used())).saturating_sub(at);
+            bytes = bytes.min(most);
+            if bytes == 0 {
+                return Err(Errno::NOSPC.into());
+            }
+        }
+        if self.plan.writes_short && self.random.below(4) == 0 {
+            bytes = 1 + self.random.below(bytes);
+        }
+        self.files.get_mut(&file).unwrap().bytes = now.max(at + bytes);
+        Ok(bytes)
     }
 
     fn settle(&mut self, file: u64) {
@@ -261,101 +268,48 @@ impl State {
 }
 
 impl Disk for SimulatedDisk {
-    fn create(&self, name: &str) -> io::Result<u64> {
+    fn ask(&self, effect: Effect<'_>) -> io::Result<u64> {
         let mut state = self.state();
-        state.effect()?;
-        state.take_descriptor()?;
-        let file = state.effects;
-        if !state.names.contains_key(name) {
-            state.files.insert(file, Contents::default());
-            state.change(Change::Named(name.to_owned(), file));
+        if matches!(effect, Effect::Look) {
+            // Not an effect, but it fails where they do.
+            let now = state.effects;
+            return state.may_fail(now).map(|()| 0);
         }
-        Ok(file)
-    }
-
-    fn open(&self, _name: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.effect()?;
-        state.take_descriptor()
-    }
-
-    fn number(&self, name: &str) -> u64 {
-        self.state().names.get(name).copied().unwrap_or(0)
-    }
-
-    /// Not an effect, but it fails where they do.
-    fn look(&self) -> io::Result<()> {
-        let mut state = self.state();
-        let now = state.effects;
-        state.may_fail(now)
-    }
-
-    fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize> {
-        let mut state = self.state();
-        state.effect()?;
-        let mut part = bytes as u64;
-        let now = state.files[&file].bytes;
-        if let Some(room) = state.plan.room {
-            let most = (now + room.saturating_sub(state.used())).saturating_sub(at);
-            part = part.min(most);
-            if part == 0 {
-                return Err(Errno::NOSPC.into());
+        let refused = state.effect();
+        let lies = state.plan.lies;
+        match effect {
+            Effect::Sync(_) | Effect::SyncNamed(_) | Effect::SyncNames => {
+                state.untrue |= lies || refused.is_err();
             }
+            Effect::Remove(_) => state.kept |= refused.is_err(),
+            _ => {}
         }
-        if state.plan.writes_short && state.random.below(4) == 0 {
-            part = 1 + state.random.below(part);
-        }
-        let contents = state.files.get_mut(&file).unwrap();
-        contents.bytes = now.max(at + part);
-        Ok(usize::try_from(part).unwrap())
-    }
-
-    fn set_len(&self, file: u64, bytes: u64) -> io::Result<()> {
-        let mut state = self.state();
-        state.effect()?;
-        state.files.get_mut(&file).unwrap().bytes = bytes;
-        Ok(())
-    }
-
-    fn sync(&self, file: u64) -> io::Result<()> {
-        let mut state = self.state();
-        let lies = state.plan.lies;
-        let refused = state.effect();
-        state.untrue |= lies || refused.is_err();
         refused?;
-        if !lies {
-            state.settle(file);
+        match effect {
+            Effect::Create(name) if !state.names.contains_key(name) => {
+                let file = state.effects;
+                state.files.insert(file, Contents::default());
+                state.change(Change::Named(name.to_owned(), file));
+            }
+            Effect::Write { file, at, bytes } => return state.write(file, at, bytes as u64),
+            Effect::SetLen { file, bytes } => {
+                state.files.get_mut(&file).unwrap().bytes = bytes;
+            }
+            Effect::Sync(file) if !lies => state.settle(file),
+            Effect::SyncNamed(name) if !lies => {
+                if let Some(file) = state.names.get(name).copied() {
+                    state.settle(file);
+                }
+            }
+            Effect::SyncNames if !lies => state.settle_names(),
+            Effect::Rename(from, to) => {
+                state.change(Change::Renamed(from.to_owned(), to.to_owned()));
+            }
+            Effect::Remove(name) if state.names.contains_key(name) => {
+                state.change(Change::Removed(name.to_owned()));
+            }
+            _ => {}
         }
-        Ok(())
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state();
-        state.effect()?;
-        state.change(Change::Renamed(from.to_owned(), to.to_owned()));
-        Ok(())
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.state();
-        let refused = state.effect();
-        state.kept |= refused.is_err();
-        refused?;
-        if state.names.contains_key(name) {
-            state.change(Change::Removed(name.to_owned()));
-        }
-        Ok(())
-    }
-
-    fn sync_names(&self) -> io::Result<()> {
-        let mut state = self.state();
-        let lies = state.plan.lies;
-        let refused = state.effect();
-        state.untrue |= lies || refused.is_err();
-        refused?;
-        if !lies {
-            state.settle_names();
-        }
-        Ok(())
+        Ok(state.effects)
     }
 }

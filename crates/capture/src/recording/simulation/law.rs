@@ -1,8 +1,8 @@
 //! Laws of every capture that is left.
 
 use haltwise_core::event::{Facts, Halt};
-use haltwise_core::profile;
 
+use super::read::facts_of;
 use super::{End, Outcome, World};
 use crate::capture::Capture;
 use crate::convert::convert;
@@ -10,55 +10,18 @@ use crate::error::CaptureReadError;
 use crate::files::Directory;
 use crate::info::{CaptureInfo, State, refused};
 use crate::note::Note;
-use crate::recording::Recording;
-use crate::rows::Rows;
 use crate::table::Table;
 
-/// Rows up to the first that cannot be read.
-fn readable<T>(rows: Result<Rows<T>, CaptureReadError>, whole: &mut bool) -> Vec<T> {
-    let Ok(rows) = rows else {
-        *whole = false;
-        return Vec::new();
-    };
-    let mut read = Vec::new();
-    for row in rows {
-        let Ok(row) = row else {
-            *whole = false;
-            break;
-        };
-        read.push(row);
-    }
-    read
+/// Halts up to the first that cannot be read.
+fn halts_of(capture: &Capture) -> Vec<Halt> {
+    let rows = capture.halts().into_iter().flatten();
+    rows.map_while(Result::ok).collect()
 }
 
-/// Everything that can be read, and whether that is all.
-fn read(capture: &Capture) -> (Facts, bool) {
-    let mut whole = true;
-    let facts = Facts {
-        halts: readable(capture.halts(), &mut whole),
-        windows: readable(capture.window_changes(), &mut whole),
-        counts: readable(capture.halt_counts(), &mut whole),
-        knobs: readable(capture.knobs(), &mut whole),
-        host: readable(capture.host_samples(), &mut whole),
-        idle_states: readable(capture.idle_states(), &mut whole),
-        exits: readable(capture.exits(), &mut whole),
-        lost: readable(capture.lost(), &mut whole),
-        profile: profile::Rows {
-            frames: readable(capture.sample_frames(), &mut whole),
-            stacks: readable(capture.sample_stacks(), &mut whole),
-            threads: readable(capture.sample_threads(), &mut whole),
-            samples: readable(capture.samples(), &mut whole),
-        },
-    };
-    (facts, whole)
-}
-
-pub(super) fn while_recording(directory: &std::path::Path, recording: &Recording, taken: &[Halt]) {
+pub(super) fn while_recording(directory: &std::path::Path, taken: &[Halt]) {
     let capture = Capture::open(directory).unwrap().as_stored();
     assert!(capture.notes().contains(&Note::StillRecording));
-    let mut whole = true;
-    assert_eq!(readable(capture.halts(), &mut whole), taken);
-    assert!(whole, "{recording:?}");
+    assert_eq!(halts_of(&capture), taken);
 }
 
 pub(super) fn holds(world: &World, outcome: Outcome) {
@@ -87,36 +50,33 @@ pub(super) fn holds(world: &World, outcome: Outcome) {
         _ => {}
     }
     let complete = capture.info().state == State::Complete;
-    // Without its last word the roster may be older than the rows, and who is not in it is left out.
     let ended = capture.info().ended.is_some() && sound && (complete || !no_power);
-    let all_vms = !capture.info().lost.contains_key(&refused(Table::Vms));
-    let by_law = ended && all_vms;
-    let readable = |it: Capture| if by_law { it } else { it.as_stored() };
-    let capture = readable(capture);
-    let (facts, whole) = read(&capture);
+    let capture = capture.as_stored();
+    let halts = halts_of(&capture);
     assert!(
-        world.taken.starts_with(&facts.halts),
+        world.taken.starts_with(&halts),
         "{} rows of {} that were taken, {outcome:?}",
-        facts.halts.len(),
+        halts.len(),
         world.taken.len()
     );
+    let read = facts_of(&capture);
     if ended {
-        assert!(whole, "{outcome:?} {:?}", capture.notes());
-        exact(world, &capture, &facts);
+        exact(world, &capture, read.as_ref().unwrap());
         if complete {
             let rows = capture.vcpus().unwrap().map(Result::unwrap);
             assert!(rows.eq(capture.info().roster.vcpus.iter().cloned()));
         }
     } else {
-        cut(world, &capture, &facts, whole);
+        cut(world, &capture, &read);
     }
     // One capture in eight is converted, to save time.
-    if whole && !complete && world.seed.is_multiple_of(8) {
+    if let Ok(facts) = read
+        && !complete
+        && world.seed.is_multiple_of(8)
+    {
         convert(&world.directory).unwrap();
-        let capture = readable(Capture::open(&world.directory).unwrap());
-        let (again, whole) = read(&capture);
-        assert!(whole);
-        assert_eq!(again, facts, "made into tables");
+        let capture = Capture::open(&world.directory).unwrap().as_stored();
+        assert_eq!(facts_of(&capture).unwrap(), facts, "made into tables");
     }
 }
 
@@ -156,18 +116,12 @@ fn lost(info: &CaptureInfo, table: Table) -> usize {
 
 /// Each event that was reported is a row or a loss.
 fn exact(world: &World, capture: &Capture, read: &Facts) {
-    let told = &world.collector.told;
+    let reported = &world.collector.reported;
     let info = capture.info();
     for (nth, (table, read)) in sizes(read).into_iter().enumerate() {
-        let told: usize = told.iter().map(|facts| sizes(facts)[nth].1).sum();
-        assert_eq!(read + lost(info, table), told, "{table}: {:?}", info.lost);
+        let rows: usize = reported.iter().map(|facts| sizes(facts)[nth].1).sum();
+        assert_eq!(read + lost(info, table), rows, "{table}: {:?}", info.lost);
     }
-    let left_out = |note: &Note| matches!(note, Note::LeftOut { .. });
-    assert!(
-        !capture.notes().iter().any(left_out),
-        "{:?}",
-        capture.notes()
-    );
     losses(world, info, read);
     roster(world, info);
 }
@@ -203,14 +157,14 @@ fn losses(world: &World, info: &CaptureInfo, read: &Facts) {
 }
 
 /// A capture without its end says so, and holds what cannot be taken from it any more.
-fn cut(world: &World, capture: &Capture, read: &Facts, whole: bool) {
+fn cut(world: &World, capture: &Capture, read: &Result<Facts, CaptureReadError>) {
     let notes = capture.notes();
     assert!(
         notes.contains(&Note::Cut) || capture.info().state == State::Complete,
         "{notes:?}"
     );
     if world.end != End::PowerLost {
-        assert!(whole, "{notes:?}");
+        let read = read.as_ref().unwrap();
         assert_eq!(read.halts.len(), world.taken.len());
     }
 }
