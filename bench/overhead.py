@@ -2,7 +2,9 @@
 """What recording costs a guest, and whether it is complete and right. Needs root, /dev/kvm, two CPUs and taskset."""
 
 import contextlib
+import json
 import os
+import subprocess
 import tempfile
 import time
 
@@ -39,7 +41,7 @@ BUSIEST = {
     "pingpong, 4 VMs": ["pingpong", "--gap", "fixed:1us", "--vms", "4", "--cap", "0", "--host-wait", "block"],
 }
 TRIPS = [("fixed:20us", "200us"), ("fixed:100us", "200us"), ("fixed:50us", "0"), ("fixed:300us", "0"), ("exp:60us", "0")]
-MEDIANS = ["cargo", "run", "--release", "--quiet", "-p", "haltwise-capture", "--example", "medians", "--"]
+HALTS = ["cargo", "run", "--release", "--quiet", "-p", "haltwise-capture", "--bin", "capture-halts", "--"]
 
 
 def size(where):
@@ -172,6 +174,16 @@ def loss(args):
                    "recorded": summary["halts"], "lost": lost}
 
 
+def medians(capture):
+    """Medians of the recorded gaps and wake-up latencies."""
+    printed = subprocess.run([*HALTS, str(capture)], capture_output=True, text=True, check=True).stdout
+    halts = [json.loads(line) for line in printed.splitlines()]
+    known = [it for it in halts if it.get("wake_latency_ns") is not None]
+    gaps = sorted(max(0, it["halt_ns"] - it["wake_latency_ns"]) for it in known)
+    latencies = sorted(it["wake_latency_ns"] for it in known if it["waited"])
+    return [them[len(them) // 2] if them else None for them in (gaps, latencies)]
+
+
 def truth(args):
     """Medians of gap and wake-up latency as recorded, against the lab's own clock.
 
@@ -182,10 +194,10 @@ def truth(args):
             guest = ["pingpong", "--rounds", str(args.trips), "--gap", gap, "--cap", cap, *common.SPIN]
             with common.place() as capture:
                 _, lab = common.recorded(args, ["-o", capture], guest, True)
-                medians = common.ask([*MEDIANS, capture])
+                gap_ns, latency_ns = medians(capture)
             vm = lab["vms"][0]
-            yield {"round": number, "gap": gap, "ceiling": cap, "lab_gap_ns": vm["gap_ns"]["p50"], "gap_ns": medians["gap_ns"],
-                   "lab_trip_ns": vm["round_trip_ns"]["p50"], "latency_ns": medians["wake_latency_ns"]}
+            yield {"round": number, "gap": gap, "ceiling": cap, "lab_gap_ns": vm["gap_ns"]["p50"], "gap_ns": gap_ns,
+                   "lab_trip_ns": vm["round_trip_ns"]["p50"], "latency_ns": latency_ns}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::{
-    CeilingSource, Facts, Halt, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
+    CeilingSource, Facts, Halt, HostSample, Knob, KnobScope, Vcpu, Vm, WakeSource,
 };
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
@@ -175,7 +175,6 @@ fn add_vm(info: &mut CaptureInfo, vm: u32, class: &str, knobs: &Knobs) {
         },
         name: format!("{class}-{vm}"),
         vmm: VmmKind::Qemu,
-        observable: Observable::Yes,
         ..Vm::default()
     });
     info.roster.vcpus.push(Vcpu {
@@ -186,7 +185,7 @@ fn add_vm(info: &mut CaptureInfo, vm: u32, class: &str, knobs: &Knobs) {
         ceiling_ns: Some(knobs.halt_poll_ns),
         ceiling_source: CeilingSource::Param,
         guest_veto: Some(false),
-        time: None,
+        ..Vcpu::default()
     });
 }
 

@@ -1,9 +1,9 @@
 //! Each law by a table of rows at its edges, and that what recorders write obeys them all.
 
-use haltwise_core::event::{Halt, HaltCounts, Observable, Vm};
+use haltwise_core::event::{Halt, HaltCounts, Vm};
 use haltwise_core::exit::Isa;
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::profile::{Event, Hit, Phase};
 use haltwise_core::recording::Rung;
 use proptest::prelude::*;
@@ -16,15 +16,7 @@ const END: u64 = START + 10_000_000_000;
 
 fn info(rung: Rung) -> CaptureInfo {
     let mut info = example(Clock::new(START, 0), rung);
-    let key = VmKey::first(Pid(1), 0);
-    info.roster.vms = vec![Vm {
-        index: VmIndex(0),
-        key,
-        name: "vm".into(),
-        vmm: VmmKind::Other,
-        observable: Observable::Yes,
-        ..Vm::default()
-    }];
+    info.roster.vms = vec![Vm::default()];
     info
 }
 

@@ -1,15 +1,14 @@
 //! The Parquet form, written and read back: its bounds hold for what is written.
 
-use arrow_array::{ArrayRef, Int64Array, ListArray, UInt64Array};
+use arrow_array::{ArrayRef, Int64Array, ListArray};
 use bytes::Bytes;
 use haltwise_core::event::{Halt, Knob, KnobScope};
 use haltwise_core::recording::Rung;
 use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 
 use super::*;
 use crate::info::example;
-use crate::tables::{Row, batch_of};
+use crate::tables::batch_of;
 
 /// A table in Parquet as it is written at the end of a recording.
 fn written(table: Table, batch: &RecordBatch) -> Vec<u8> {
@@ -100,19 +99,10 @@ fn packed(column: &str, codec: Compression) -> ParquetMetaData {
 #[test]
 fn a_codec_that_is_not_read_is_named() {
     let gzip = Compression::GZIP(parquet::basic::GzipLevel::default());
-    for (codec, name) in [
-        (
-            Compression::BROTLI(parquet::basic::BrotliLevel::default()),
-            "BROTLI",
-        ),
-        (Compression::LZ4_RAW, "LZ4_RAW"),
-        (gzip, "GZIP"),
-    ] {
+    for (codec, name) in [(Compression::LZ4_RAW, "LZ4_RAW"), (gzip, "GZIP")] {
         let error = check_codecs(Table::Halts.columns(), &packed("halt_ns", codec)).unwrap_err();
-        let what = format!(
-            "column halt_ns is compressed with {name}: ZSTD, SNAPPY and UNCOMPRESSED are read, so write the file \
-             with one of these (Spark: spark.sql.parquet.compression.codec=zstd; pandas, DuckDB: compression zstd)"
-        );
+        let what =
+            format!("column halt_ns is compressed with {name}: ZSTD, SNAPPY and UNCOMPRESSED");
         assert!(error.to_string().contains(&what), "{error}");
     }
     let plain = packed("halt_ns", Compression::UNCOMPRESSED);
@@ -120,33 +110,6 @@ fn a_codec_that_is_not_read_is_named() {
     // This table does not have such a column.
     let other = packed("halt_ns", Compression::LZ4_RAW);
     check_codecs(Table::Lost.columns(), &other).unwrap();
-}
-
-/// Spark and pandas compress with Snappy by default.
-#[test]
-fn snappy_is_read() {
-    let halts = halts(1_000);
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
-    let mut bytes = Vec::new();
-    let mut writer =
-        ArrowWriter::try_new(&mut bytes, halts.schema(), Some(properties.build())).unwrap();
-    writer.write(&halts).unwrap();
-    writer.close().unwrap();
-    let by = |bytes: Vec<u8>| read(Table::Halts, bytes).unwrap();
-    assert_eq!(by(bytes), by(written(Table::Halts, &halts)));
-}
-
-#[test]
-fn a_list_of_booleans_in_a_page_header_is_refused() {
-    let mut bytes = written(Table::Halts, &halts(10));
-    // The first page comes after the magic number; its header ends with two stops.
-    let stop = bytes.windows(2).position(|pair| pair == [0, 0]).unwrap();
-    // An unknown field 15 of the header's last structure: a list of 2^31 - 1 booleans.
-    let many = [0xa9, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07];
-    bytes.splice(stop..stop, many);
-    let error = read(Table::Halts, bytes).unwrap_err();
-    let what = "the page header at 4 claims a list of 2147483647 elements";
-    assert!(error.contains(what), "{error}");
 }
 
 #[test]
@@ -176,13 +139,8 @@ fn columns_that_are_not_ours_are_not_decoded() {
     let edited = RecordBatch::try_from_iter(columns).unwrap();
     let error = read(Table::Halts, written(Table::Halts, &edited)).unwrap_err();
     assert!(error.contains("column start_ns is List"), "{error}");
-}
-
-#[test]
-fn a_table_of_no_column_of_ours_has_its_rows_and_no_columns() {
-    let column: ArrayRef = Arc::new(UInt64Array::from(vec![1, 2]));
-    let batch = RecordBatch::try_from_iter([("other", column)]).unwrap();
-    let batches = read(Table::Halts, written(Table::Halts, &batch)).unwrap();
-    assert_eq!((rows(&batches), batches[0].num_columns()), (2, 0));
-    assert_eq!(Halt::TABLE, Table::Halts);
+    // None of ours: rows without columns.
+    let other = halts.project(&[0]).unwrap();
+    let batches = read(Table::Lost, written(Table::Lost, &other)).unwrap();
+    assert_eq!((rows(&batches), batches[0].num_columns()), (3, 0));
 }

@@ -1,12 +1,12 @@
 //! Texts that cannot be imported, and those of which a part can.
 
 use std::fs;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use haltwise_capture::error::CaptureWriteError;
-use haltwise_capture::import::{self, GivenSettings, ImportError, Skipped};
-use haltwise_capture::info::Tool;
+use haltwise_capture::import::{GivenSettings, ImportError, Skipped};
 use haltwise_core::event::Lost;
 
 use super::{Made, capture_of, import_to};
@@ -119,43 +119,27 @@ fn nothing_is_written_over_and_nothing_half() {
     let text = halt(0, 1_000_000);
     fs::create_dir(&output).unwrap();
     fs::write(output.join("mine"), "").unwrap();
-    let error = import_to(text.as_bytes(), GivenSettings::default(), &output).unwrap_err();
+    let import = |text: &mut dyn BufRead, output: &Path, go_on| {
+        import_to(text, GivenSettings::default(), output, go_on)
+    };
+    let (go_on, stop) = (ControlFlow::Continue(()), ControlFlow::Break(()));
+    let error = import(&mut text.as_bytes(), &output, go_on).unwrap_err();
     assert!(matches!(
         error,
         ImportError::Write(CaptureWriteError::NotEmpty { .. })
     ));
     // An empty directory may be taken.
     fs::remove_file(output.join("mine")).unwrap();
-    import_to(text.as_bytes(), GivenSettings::default(), &output).unwrap();
+    import(&mut text.as_bytes(), &output, go_on).unwrap();
     // A text that breaks off, or an import that is stopped, leaves nothing.
     let long: String = (0..40_000).map(|n| halt(0, 1_000_000 + n * 100)).collect();
     let other = dir.path().join("other");
-    let tool = || Tool {
-        name: "test".into(),
-        version: "0".into(),
-    };
-    let broken = BufReader::new(long.as_bytes().chain(Breaks));
-    let go_on = |_| ControlFlow::Continue(());
-    let error = import::import(
-        broken,
-        &other,
-        GivenSettings::default(),
-        (tool(), vec![]),
-        go_on,
-    );
+    let mut broken = BufReader::new(long.as_bytes().chain(Breaks));
+    let error = import(&mut broken, &other, go_on);
     assert!(matches!(error, Err(ImportError::Read { bytes, .. }) if bytes > 1_000_000));
-    let stop = |_| ControlFlow::Break(());
-    let error = import::import(
-        long.as_bytes(),
-        &other,
-        GivenSettings::default(),
-        (tool(), vec![]),
-        stop,
-    );
+    let error = import(&mut long.as_bytes(), &other, stop);
     assert!(matches!(error, Err(ImportError::Interrupted { .. })));
-    let left: Vec<_> = fs::read_dir(dir.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let left = fs::read_dir(dir.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["cap"]);
 }

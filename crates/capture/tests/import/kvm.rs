@@ -1,7 +1,5 @@
 //! vCPUs under KVM's rule (6.1 and later, grow 2, shrink 2), and their events as each tool prints them.
 
-use std::fmt::Write;
-
 use haltwise_core::event::WindowCall;
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 
@@ -47,17 +45,9 @@ fn vcpu_thread(vcpu: usize) -> Who {
     }
 }
 
-/// Halts of vCPUs that all begin at the same time; each has gaps and wake-up latencies of its own.
-pub(crate) fn run(vcpus: &[Vec<(u64, u64)>]) -> (Vec<Truth>, Vec<Printed>) {
-    run_held_up(vcpus, &[0])
-}
-
-/// The same, of threads that lose their CPUs for a while between the two events of a halt: for as long
-/// as is said, in turn.
-pub(crate) fn run_held_up(
-    vcpus: &[Vec<(u64, u64)>],
-    delays_ns: &[u64],
-) -> (Vec<Truth>, Vec<Printed>) {
+/// Halts of vCPUs that all begin at the same time; each has gaps and wake-up latencies of its own. Threads lose their
+/// CPUs between the two events of a halt for these delays, in turn.
+pub(crate) fn run(vcpus: &[Vec<(u64, u64)>], delays_ns: &[u64]) -> (Vec<Truth>, Vec<Printed>) {
     let mut delays_ns = delays_ns.iter().cycle();
     let (mut truths, mut events) = (Vec::new(), Vec::new());
     for (vcpu, halts) in vcpus.iter().enumerate() {
@@ -160,30 +150,19 @@ fn sleep(who: &Who, cpu: u32, [slept_ns, woken_ns]: [u64; 2], events: &mut Vec<P
     });
 }
 
+/// A form of each tool; `heads.txt` beside the parser has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
     Ftrace,
-    FtraceTgid,
-    FtraceWithoutIrqInfo,
-    TraceCmd,
     TraceCmdRaw,
     Perf,
-    PerfPid,
 }
 
 impl Tool {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Ftrace,
-        Self::FtraceTgid,
-        Self::FtraceWithoutIrqInfo,
-        Self::TraceCmd,
-        Self::TraceCmdRaw,
-        Self::Perf,
-        Self::PerfPid,
-    ];
+    pub(crate) const ALL: [Self; 3] = [Self::Ftrace, Self::TraceCmdRaw, Self::Perf];
 
     pub(crate) fn is_exact(self) -> bool {
-        matches!(self, Self::TraceCmd | Self::PerfPid)
+        self == Self::Perf
     }
 
     pub(crate) fn line(self, event: &Printed) -> String {
@@ -191,54 +170,24 @@ impl Tool {
             cpu, plain, bare, ..
         } = event;
         let Who { comm, tid, process } = &event.who;
-        let name = event.event.split_once(':').unwrap().1;
+        let (system, name) = event.event.split_once(':').unwrap();
         let seconds = event.time_ns / 1_000_000_000;
         let rest = event.time_ns % 1_000_000_000;
         let mut time = format!("{seconds}.{rest:09}");
         if !self.is_exact() {
             time.truncate(time.len() - 3);
         }
-        let mut line = String::new();
         match self {
-            Self::Ftrace => write!(
-                line,
-                "{comm:>16}-{tid:<7} [{cpu:03}] d..1. {time:>12}: {name}: {plain}"
+            Self::Ftrace => format!(
+                "{comm:>16}-{tid:<7} ({process:>7}) [{cpu:03}] d..1. {time:>12}: {name}: {plain}\n"
             ),
-            Self::FtraceTgid => write!(
-                line,
-                "{comm:>16}-{tid:<7} ({process:>7}) [{cpu:03}] d..1. {time:>12}: {name}: {plain}"
-            ),
-            Self::FtraceWithoutIrqInfo => {
-                write!(
-                    line,
-                    "{comm:>16}-{tid:<7} [{cpu:03}]  {time:>12}: {name}: {plain}"
-                )
+            Self::TraceCmdRaw => {
+                format!("{comm:>16}-{tid:<5} [{cpu:03}] {time:>12}: {name}: {bare}\n")
             }
-            Self::TraceCmd => write!(
-                line,
-                "{comm:>16}-{tid:<5} [{cpu:03}] {time:>14}: {name:<20} {plain}",
-                name = format!("{name}:")
-            )
-            .map(|()| line = line.replace("::", ":")),
-            Self::TraceCmdRaw => write!(
-                line,
-                "{comm:>16}-{tid:<5} [{cpu:03}] {time:>12}: {:<21} {bare}",
-                format!("{name}:")
-            ),
-            Self::Perf => write!(
-                line,
-                "{comm:>16} {tid:>5} [{cpu:03}] {time:>12}: {:>20}: {plain}",
-                event.event
-            ),
-            Self::PerfPid => write!(
-                line,
-                "{comm:>16} {process:>5}/{tid:<5} [{cpu:03}] {time:>15}: {:>20}: {plain}",
-                event.event
+            Self::Perf => format!(
+                "{comm:>16} {process:>5}/{tid:<5} [{cpu:03}] {time:>15}: {system}:{name}: {plain}\n"
             ),
         }
-        .unwrap();
-        line.push('\n');
-        line
     }
 
     pub(crate) fn text(self, events: &[Printed]) -> String {

@@ -87,7 +87,7 @@ proptest! {
         tool in prop::sample::select(&Tool::ALL[..]),
         delays in prop::collection::vec(prop_oneof![Just(0), 0..10_000_u64, 0..5_000_000_u64], 1..20),
     ) {
-        let (truths, events) = kvm::run_held_up(&vcpus, &delays);
+        let (truths, events) = kvm::run(&vcpus, &delays);
         let made = capture_of(tool.text(&events).as_bytes(), told()).unwrap();
         let (imported, capture, halts) = (&made.imported, &made.capture, &made.halts);
         prop_assert!(imported.skipped.is_empty(), "{:?}", imported.skipped);
@@ -108,10 +108,10 @@ proptest! {
     /// is overtaken by thousands, the same comes out.
     #[test]
     fn interleaving_changes_nothing(vcpus in vcpus(), picks in prop::collection::vec(any::<prop::sample::Index>(), 800)) {
-        let (_, events) = kvm::run(&vcpus);
+        let (_, events) = kvm::run(&vcpus, &[0]);
         let mut cpus = BTreeMap::<u32, Vec<String>>::new();
         for event in events.iter().rev() {
-            cpus.entry(event.cpu).or_default().push(Tool::FtraceTgid.line(event));
+            cpus.entry(event.cpu).or_default().push(Tool::Ftrace.line(event));
         }
         let mut shuffled = String::new();
         for pick in picks {
@@ -124,7 +124,7 @@ proptest! {
             shuffled += &lines.unwrap().pop().unwrap();
         }
         prop_assume!(cpus.values().all(Vec::is_empty));
-        let expected = capture_of(Tool::FtraceTgid.text(&events).as_bytes(), told()).unwrap().halts;
+        let expected = capture_of(Tool::Ftrace.text(&events).as_bytes(), told()).unwrap().halts;
         let made = capture_of(shuffled.as_bytes(), told()).unwrap();
         let (imported, halts) = (made.imported, made.halts);
         prop_assert!(imported.skipped.is_empty());
@@ -146,8 +146,8 @@ proptest! {
         vcpus in vcpus(),
         hits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8),
     ) {
-        let (truths, events) = kvm::run(&vcpus);
-        let mut lines: Vec<String> = events.iter().map(|event| Tool::PerfPid.line(event)).collect();
+        let (truths, events) = kvm::run(&vcpus, &[0]);
+        let mut lines: Vec<String> = events.iter().map(|event| Tool::Perf.line(event)).collect();
         for (line, at) in hits {
             // The line ends in its middle, and the next one follows at once.
             let line = &mut lines[line.index(events.len())];

@@ -6,6 +6,7 @@ mod kvm;
 mod laws;
 mod samples;
 
+use std::io::BufRead;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -25,7 +26,7 @@ pub(crate) struct Made {
 pub(crate) fn capture_of(text: &[u8], told: GivenSettings) -> Result<Made, ImportError> {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("cap");
-    let result = import_to(text, told, &output);
+    let result = import_to(text, told, &output, ControlFlow::Continue(()));
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
     if result.is_err() {
         assert!(left.is_empty(), "{left:?} is left of an import that failed");
@@ -46,14 +47,14 @@ pub(crate) fn capture_of(text: &[u8], told: GivenSettings) -> Result<Made, Impor
 }
 
 pub(crate) fn import_to(
-    text: &[u8],
+    text: impl BufRead,
     told: GivenSettings,
     output: &Path,
+    go_on: ControlFlow<()>,
 ) -> Result<Imported, ImportError> {
     let tool = Tool {
         name: "test".into(),
         version: "0".into(),
     };
-    let go_on = |_| ControlFlow::Continue(());
-    import::import(text, output, told, (tool, Vec::new()), go_on)
+    import::import(text, output, told, (tool, Vec::new()), |_| go_on)
 }

@@ -11,7 +11,7 @@ use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
 use tempfile::TempDir;
 
-use crate::common::{ending, info, of_halts, recorded, some_halts, started};
+use crate::common::{ending, of_halts, some_halts, started};
 
 /// A complete capture of 100 halts.
 pub(crate) fn complete() -> TempDir {
@@ -49,21 +49,6 @@ pub(crate) fn halts_error(dir: &Path) -> String {
 }
 
 #[test]
-fn a_directory_that_is_not_empty_is_refused() {
-    let dir = complete();
-    let error = Recording::create(dir.path(), info()).unwrap_err();
-    assert!(matches!(error, CaptureWriteError::NotEmpty { .. }));
-    assert!(
-        error.to_string().ends_with("the directory is not empty"),
-        "{error}"
-    );
-    assert_eq!(
-        Capture::open(dir.path()).unwrap().rows(Table::Halts),
-        Some(100)
-    );
-}
-
-#[test]
 fn a_schema_that_never_was_is_refused_and_new_fields_are_not() {
     let dir = complete();
     let path = dir.path().join("capture.json");
@@ -75,35 +60,6 @@ fn a_schema_that_never_was_is_refused_and_new_fields_are_not() {
     let newer = text.replace("\"schema\":1", "\"schema\":1,\"weather\":[\"fair\"]");
     fs::write(&path, newer).unwrap();
     assert_eq!(Capture::open(dir.path()).unwrap().info().schema, 1);
-}
-
-#[test]
-fn a_missing_table_is_noted_and_empty() {
-    let dir = complete();
-    fs::remove_file(dir.path().join("halts.parquet")).unwrap();
-    let capture = Capture::open(dir.path()).unwrap();
-    let path = dir.path().join("halts.parquet");
-    let table = Table::Halts;
-    assert!(
-        capture
-            .notes()
-            .contains(&Note::MissingTable { table, path })
-    );
-    assert_eq!(capture.rows(Table::Halts), None);
-    assert_eq!(capture.halts().unwrap().count(), 0);
-}
-
-#[test]
-fn a_table_that_was_replaced_is_noted() {
-    let (dir, other) = (complete(), recorded(&some_halts(7)));
-    copy("halts.parquet", &other, &dir);
-    let capture = Capture::open(dir.path()).unwrap();
-    let (table, written, found) = (Table::Halts, 100, 7);
-    assert!(capture.notes().contains(&Note::RowsDiffer {
-        table,
-        written,
-        found
-    }));
 }
 
 #[test]
@@ -269,31 +225,6 @@ fn captures_without_checksums_are_read_and_halves_of_them_are_not() {
 }
 
 #[test]
-fn what_was_changed_after_it_was_written_is_told() {
-    let dir = complete();
-    let path = dir.path().join("capture.json");
-    let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("\"cpus\": 2", "\"cpus\": 3")).unwrap();
-    let capture = Capture::open(dir.path()).unwrap();
-    assert_eq!(capture.notes(), [Note::InfoChanged { path }, Note::Cut]);
-
-    let dir = complete();
-    let path = dir.path().join("halts.parquet");
-    let mut bytes = fs::read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&path, &bytes).unwrap();
-    let error = halts_error(dir.path());
-    let length = bytes.len();
-    assert!(
-        error.ends_with(&format!(
-            "halts.parquet, offset 0: {length} bytes do not match their checksum"
-        )),
-        "{error}"
-    );
-}
-
-#[test]
 fn parquet_that_was_made_before_a_crash_is_counted_once() {
     let (dir, done) = (cut(), complete());
     // The recorder died after the first table was converted, and before capture.json said so.
@@ -307,18 +238,6 @@ fn parquet_that_was_made_before_a_crash_is_counted_once() {
     copy("halts.arrows", &cut(), &dir);
     let capture = Capture::open(dir.path()).unwrap();
     assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
-}
-
-#[test]
-fn a_capture_being_recorded_is_not_converted() {
-    let (dir, recording) = started();
-    let refused = convert(dir.path());
-    assert!(
-        matches!(refused, Err(CaptureWriteError::StillRecording { .. })),
-        "{refused:?}"
-    );
-    drop(recording);
-    convert(dir.path()).unwrap();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use haltwise_capture::capture::Capture;
 use haltwise_capture::note::Note;
@@ -15,13 +15,12 @@ use parquet::arrow::ArrowWriter;
 use crate::damage::{complete, halts_error};
 
 /// Puts an array in the place of a column.
-fn with(batch: &RecordBatch, name: &str, array: impl Array + 'static) -> RecordBatch {
-    let array: ArrayRef = Arc::new(array);
+fn with(batch: &RecordBatch, name: &str, array: &ArrayRef) -> RecordBatch {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());
     let columns = columns.map(|(field, column)| {
         let here = field.name() == name;
-        let column = if here { &array } else { column };
+        let column = if here { array } else { column };
         (field.name().clone(), Arc::clone(column), true)
     });
     RecordBatch::try_from_iter_with_nullable(columns.collect::<Vec<_>>()).unwrap()
@@ -73,68 +72,64 @@ fn what_older_recorders_did_not_tell_is_not_known() {
 }
 
 #[test]
-fn a_wrong_type_names_the_column() {
-    let negative = error_after(|b| with(b, "halt_ns", Int64Array::from(vec![-1; 100])));
-    assert!(
-        negative.contains("column `halt_ns` is Int64, not uint64"),
-        "{negative}"
-    );
-    let text = error_after(|b| with(b, "start_ns", StringArray::from(vec!["x"; 100])));
-    assert!(
-        text.contains("column `start_ns` is Utf8, not uint64"),
-        "{text}"
-    );
-    let wide = error_after(|b| with(b, "tid", UInt64Array::from(vec![1; 100])));
-    assert!(
-        wide.contains("column `tid` is UInt64, not uint32"),
-        "{wide}"
-    );
-    let code = error_after(|b| with(b, "change", UInt32Array::from(vec![1; 100])));
-    assert!(
-        code.contains("column `change` is UInt32, not dictionary of string"),
-        "{code}"
-    );
+fn a_wrong_column_is_named_with_its_row() {
+    let texts = |texts: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(texts)) };
+    let but = |row: usize, text: &'static str, other: Option<&'static str>| {
+        let mut all = vec![Some(text); 100];
+        all[row] = other;
+        texts(all)
+    };
+    let moons = (0..100).map(|n| Some(format!("moon {n}")));
+    let waited = (0..100).map(|row| (row < 99).then_some(true));
+    let tables: [(&str, ArrayRef, &str); 8] = [
+        (
+            "halt_ns",
+            Arc::new(Int64Array::from(vec![-1; 100])),
+            " is Int64, not uint64",
+        ),
+        (
+            "start_ns",
+            texts(vec![Some("x"); 100]),
+            " is Utf8, not uint64",
+        ),
+        (
+            "tid",
+            Arc::new(UInt64Array::from(vec![1; 100])),
+            " is UInt64, not uint32",
+        ),
+        (
+            "change",
+            Arc::new(UInt32Array::from(vec![1; 100])),
+            " is UInt32, not dictionary of string",
+        ),
+        (
+            "wake",
+            but(42, "timer", Some("moon")),
+            ", row 42: the unknown name `moon`",
+        ),
+        (
+            "wake",
+            Arc::new(moons.collect::<StringArray>()),
+            ", row 0: the unknown name `moon 0`",
+        ),
+        (
+            "waited",
+            Arc::new(waited.collect::<BooleanArray>()),
+            ", row 99: NULL where a value must be",
+        ),
+        (
+            "change",
+            but(7, "grow", None),
+            ", row 7: NULL where a value must be",
+        ),
+    ];
+    for (column, array, what) in tables {
+        let error = error_after(|batch| with(batch, column, &array));
+        let what = format!("column `{column}`{what}");
+        assert!(error.contains(&what), "{error}");
+    }
     let dropped = error_after(|b| without(b, "poll_cut"));
     assert!(dropped.contains("has no column `poll_cut`"), "{dropped}");
-}
-
-#[test]
-fn a_wrong_value_names_column_and_row() {
-    let name = error_after(|b| {
-        let mut names = vec!["timer"; 100];
-        names[42] = "moon";
-        with(b, "wake", StringArray::from(names))
-    });
-    assert!(
-        name.contains("column `wake`, row 42: the unknown name `moon`"),
-        "{name}"
-    );
-    let many = error_after(|b| {
-        let names: Vec<String> = (0..100).map(|n| format!("moon {n}")).collect();
-        with(b, "wake", StringArray::from(names))
-    });
-    assert!(
-        many.contains("column `wake`, row 0: the unknown name `moon 0`"),
-        "{many}"
-    );
-    let null = error_after(|b| {
-        let mut waited = vec![Some(true); 100];
-        waited[99] = None;
-        with(b, "waited", BooleanArray::from(waited))
-    });
-    assert!(
-        null.contains("column `waited`, row 99: NULL where a value must be"),
-        "{null}"
-    );
-    let no_name = error_after(|b| {
-        let mut names = vec![Some("grow"); 100];
-        names[7] = None;
-        with(b, "change", StringArray::from(names))
-    });
-    assert!(
-        no_name.contains("column `change`, row 7: NULL where a value must be"),
-        "{no_name}"
-    );
 }
 
 #[test]
@@ -142,11 +137,8 @@ fn harmless_edits_are_read() {
     let dir = complete();
     // As pandas writes it: names as plain strings, columns nullable, one more column in front.
     edit(dir.path(), |batch| {
-        let batch = with(
-            batch,
-            "wake",
-            StringArray::from(vec!["ipi"; batch.num_rows()]),
-        );
+        let ipis: ArrayRef = Arc::new(StringArray::from(vec!["ipi"; batch.num_rows()]));
+        let batch = with(batch, "wake", &ipis);
         let index: ArrayRef = Arc::new(UInt64Array::from(vec![1; batch.num_rows()]));
         let mut columns = vec![("index".to_owned(), index)];
         let fields = batch.schema();

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::check::{Verdict, check};
+use haltwise_capture::convert::convert;
 use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::note::Note;
 use haltwise_capture::recording::Recording;
@@ -12,7 +13,7 @@ use haltwise_capture::repair::repair;
 use haltwise_capture::table::Table;
 use tempfile::TempDir;
 
-use crate::common::{self, ending, info, read_all, some_halts};
+use crate::common::{self, ending, info, read_all, some_halts, started};
 use crate::damage::{copy, under_way, unsummed};
 
 /// A capture of 100 halts in ten batches.
@@ -145,8 +146,14 @@ fn damaged_bytes_cost_the_halts_of_their_row_group() {
 
 #[test]
 fn what_is_missing_rewritten_or_without_checksums_is_told() {
+    let table = Table::Halts;
     let dir = recorded(true);
-    fs::remove_file(dir.path().join("halts.parquet")).unwrap();
+    let path = dir.path().join("halts.parquet");
+    fs::remove_file(&path).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.notes(), [Note::MissingTable { table, path }]);
+    assert_eq!(capture.rows(table), None);
+    assert_eq!(capture.halts().unwrap().count(), 0);
     let found = check(dir.path()).unwrap();
     let halts = &found.tables[0];
     assert_eq!(
@@ -157,6 +164,13 @@ fn what_is_missing_rewritten_or_without_checksums_is_told() {
 
     let dir = recorded(true);
     copy("halts.parquet", &common::recorded(&some_halts(7)), &dir);
+    let (written, found) = (100, 7);
+    let differ = Note::RowsDiffer {
+        table,
+        written,
+        found,
+    };
+    assert!(Capture::open(dir.path()).unwrap().notes().contains(&differ));
     let found = check(dir.path()).unwrap();
     assert_eq!(found.tables[0].verdict, Verdict::Rewritten);
     assert!(!found.is_whole());
@@ -165,6 +179,9 @@ fn what_is_missing_rewritten_or_without_checksums_is_told() {
     let path = dir.path().join("capture.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"cpus\": 2", "\"cpus\": 3")).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    let changed = path.clone();
+    assert_eq!(capture.notes(), [Note::InfoChanged { path: changed }]);
     assert_eq!(check(dir.path()).unwrap().info, Verdict::Damaged);
     fs::write(&path, unsummed(&text)).unwrap();
     let found = check(dir.path()).unwrap();
@@ -176,18 +193,27 @@ fn what_is_missing_rewritten_or_without_checksums_is_told() {
 }
 
 #[test]
-fn a_capture_that_is_being_recorded_is_checked_and_not_repaired() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(&dir.path().join("live"), info()).unwrap();
+fn a_capture_that_is_being_recorded_is_checked_and_neither_repaired_nor_converted() {
+    let (dir, mut recording) = started();
     recording.append(&some_halts(10)).unwrap();
-    let found = check(&dir.path().join("live")).unwrap();
+    let found = check(dir.path()).unwrap();
     assert!(found.is_live && found.is_whole(), "{found:?}");
-    let refused = repair(&dir.path().join("live"), &dir.path().join("new"));
-    assert!(matches!(
-        refused,
-        Err(CaptureWriteError::StillRecording { .. })
-    ));
+    let new = tempfile::tempdir().unwrap();
+    for refused in [repair(dir.path(), new.path()), convert(dir.path())] {
+        assert!(matches!(
+            refused,
+            Err(CaptureWriteError::StillRecording { .. })
+        ));
+    }
     drop(recording);
-    let refused = repair(&dir.path().join("live"), dir.path());
-    assert!(matches!(refused, Err(CaptureWriteError::NotEmpty { .. })));
+    let refused = [
+        repair(dir.path(), dir.path()).err(),
+        Recording::create(dir.path(), info()).err(),
+    ];
+    for error in refused.map(Option::unwrap) {
+        assert!(
+            error.to_string().ends_with("the directory is not empty"),
+            "{error}"
+        );
+    }
 }

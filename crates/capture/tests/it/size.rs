@@ -6,7 +6,7 @@
 use std::fs;
 
 use haltwise_capture::table::Table;
-use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource, WindowCall};
+use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::{Gaps, SplitMix64};
@@ -84,21 +84,20 @@ impl Vcpu {
 /// Bytes per halt: of the stream, of the Parquet table.
 fn bytes_per_halt(specs: &[&str], halts: usize) -> (f64, f64) {
     let (dir, mut recording) = started();
-    let mut vcpus: Vec<Vcpu> = specs
-        .iter()
-        .zip(0..)
-        .map(|(spec, i)| Vcpu::new(spec, i))
+    let mut vcpus: Vec<Vcpu> = (specs.iter().zip(0..))
+        .map(|(spec, index)| Vcpu::new(spec, index))
         .collect();
-    let mut flush = Facts::default();
-    for _ in 0..halts {
-        let next = vcpus.iter_mut().min_by_key(|vcpu| vcpu.now_ns).unwrap();
-        flush.halts.push(next.halt());
-        if flush.halts.len() == FLUSH {
-            recording.append(&flush).unwrap();
-            flush.halts.clear();
-        }
+    let next = |_| {
+        vcpus
+            .iter_mut()
+            .min_by_key(|vcpu| vcpu.now_ns)
+            .unwrap()
+            .halt()
+    };
+    let all: Vec<Halt> = (0..halts).map(next).collect();
+    for flush in all.chunks(FLUSH) {
+        recording.append(&of_halts(flush.to_vec())).unwrap();
     }
-    recording.append(&flush).unwrap();
     let stream = fs::metadata(dir.path().join(Table::Halts.stream_file()))
         .unwrap()
         .len();

@@ -13,7 +13,7 @@ use arrow_ipc::writer::StreamWriter;
 use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm};
-use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Roster};
 use haltwise_core::workload::SplitMix64;
 use parquet::arrow::ArrowWriter;
@@ -99,7 +99,6 @@ fn unpacked_parquet(batches: &[RecordBatch]) -> Vec<u8> {
 
 fn roster() -> Roster {
     let vm = Vm {
-        index: VmIndex(0),
         key: VmKey::first(Pid(4700), 5),
         name: "web-1".into(),
         vmm: VmmKind::Qemu,
@@ -107,14 +106,13 @@ fn roster() -> Roster {
         ..Vm::default()
     };
     let vcpu = Vcpu {
-        vm: VmIndex(0),
         id: VcpuId(1),
         tid: Tid(4711),
         window_ns: Some(10_000),
         ceiling_ns: Some(200_000),
         ceiling_source: CeilingSource::Param,
         guest_veto: Some(false),
-        time: None,
+        ..Vcpu::default()
     };
     Roster {
         vms: vec![vm],
