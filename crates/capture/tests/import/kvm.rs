@@ -1,22 +1,10 @@
 //! vCPUs under KVM's rule (6.1 and later, grow 2, shrink 2), and their events as each tool prints them.
 
-use haltwise_core::event::WindowCall;
+use haltwise_core::event::{Halt, WindowCall};
+use haltwise_core::ids::{Tid, VcpuId};
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 
 pub(crate) const CEILING: u32 = 200_000;
-
-/// Course of a halt, with its times.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Truth {
-    pub(crate) vcpu: usize,
-    pub(crate) end_ns: u64,
-    pub(crate) halt_ns: u64,
-    pub(crate) waited: bool,
-    pub(crate) window_ns: u32,
-    pub(crate) window_next_ns: u32,
-    pub(crate) change: WindowCall,
-    pub(crate) latency_ns: u64,
-}
 
 /// An event of a thread: when, on which CPU, by whom, and its words.
 #[derive(Debug, Clone)]
@@ -47,7 +35,7 @@ fn vcpu_thread(vcpu: usize) -> Who {
 
 /// Halts of vCPUs that all begin at the same time; each has gaps and wake-up latencies of its own. Threads lose their
 /// CPUs between the two events of a halt for these delays, in turn.
-pub(crate) fn run(vcpus: &[Vec<(u64, u64)>], delays_ns: &[u64]) -> (Vec<Truth>, Vec<Printed>) {
+pub(crate) fn run(vcpus: &[Vec<(u64, u64)>], delays_ns: &[u64]) -> (Vec<Halt>, Vec<Printed>) {
     let mut delays_ns = delays_ns.iter().cycle();
     let (mut truths, mut events) = (Vec::new(), Vec::new());
     for (vcpu, halts) in vcpus.iter().enumerate() {
@@ -59,7 +47,7 @@ pub(crate) fn run(vcpus: &[Vec<(u64, u64)>], delays_ns: &[u64]) -> (Vec<Truth>, 
                 _ => *delays_ns.next().unwrap(),
             };
             window = print(&truth, (now, gap, held_up), &mut events);
-            now = truth.end_ns + held_up + 5_000;
+            now = truth.end_ns() + held_up + 5_000;
             truths.push(truth);
         }
     }
@@ -67,7 +55,7 @@ pub(crate) fn run(vcpus: &[Vec<(u64, u64)>], delays_ns: &[u64]) -> (Vec<Truth>, 
     (truths, events)
 }
 
-fn halt(vcpu: usize, start: u64, (gap, latency): (u64, u64), window: u32) -> Truth {
+fn halt(vcpu: usize, start_ns: u64, (gap, latency): (u64, u64), window: u32) -> Halt {
     let window_ns = window.min(CEILING);
     let waited = gap > u64::from(window_ns);
     let halt_ns = if waited { gap + latency } else { gap };
@@ -76,23 +64,26 @@ fn halt(vcpu: usize, start: u64, (gap, latency): (u64, u64), window: u32) -> Tru
     let knobs = Knobs::defaults(version, Arch::X86);
     let observed = Observed::valid(halt_ns);
     let step = rule.after(&knobs, CEILING, window_ns, observed);
-    Truth {
-        vcpu,
-        end_ns: start + halt_ns,
+    Halt {
+        start_ns,
         halt_ns,
+        vcpu: Some(VcpuId(u32::try_from(vcpu).unwrap())),
+        tid: Tid(vcpu_thread(vcpu).tid),
         waited,
-        window_ns,
+        valid: true,
+        window_ns: Some(window_ns),
+        window_next_ns: Some(step.window),
         change: step.call.into(),
-        window_next_ns: step.window,
-        latency_ns: if waited { latency } else { 0 },
+        wake_latency_ns: Some(if waited { latency } else { 0 }),
+        ..Halt::default()
     }
 }
 
 /// Prints a halt's events; gives the window that it leaves.
-fn print(truth: &Truth, (start, gap, held_up): (u64, u64, u64), events: &mut Vec<Printed>) -> u32 {
-    let who = vcpu_thread(truth.vcpu);
-    let cpu = u32::try_from(truth.vcpu % 3).unwrap();
-    let (vcpu, old, new) = (truth.vcpu, truth.window_ns, truth.window_next_ns);
+fn print(truth: &Halt, (start, gap, held_up): (u64, u64, u64), events: &mut Vec<Printed>) -> u32 {
+    let (vcpu, end_ns) = (truth.vcpu.unwrap().0, truth.end_ns());
+    let (who, cpu) = (vcpu_thread(vcpu as usize), vcpu % 3);
+    let (old, new) = (truth.window_ns.unwrap(), truth.window_next_ns.unwrap());
     if truth.waited {
         sleep(&who, cpu, [start + u64::from(old), start + gap], events);
     }
@@ -111,13 +102,13 @@ fn print(truth: &Truth, (start, gap, held_up): (u64, u64, u64), events: &mut Vec
         let word = truth.change.as_str();
         let plain = format!("vcpu {vcpu}: halt_poll_ns {new} ({word} {old})");
         let bare = format!("grow={grow} vcpu_id={vcpu} new={new} old={old}");
-        say(truth.end_ns, "kvm:kvm_halt_poll_ns", plain, bare);
+        say(end_ns, "kvm:kvm_halt_poll_ns", plain, bare);
     }
     let (ns, waited) = (truth.halt_ns, u8::from(truth.waited));
     let word = if truth.waited { "wait" } else { "poll" };
     let plain = format!("{word} time {ns} ns, polling valid");
     let bare = format!("ns={ns} waited={waited} valid=1");
-    let told_ns = truth.end_ns + 300 + held_up;
+    let told_ns = end_ns + 300 + held_up;
     say(told_ns, "kvm:kvm_vcpu_wakeup", plain, bare);
     new
 }

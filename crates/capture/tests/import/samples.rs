@@ -1,11 +1,10 @@
 //! Data kept of real tools' output, against committed texts.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use haltwise_capture::import::GivenSettings;
-use haltwise_core::event::CeilingSource;
+use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::recording::Rung;
 
@@ -21,92 +20,76 @@ fn told() -> GivenSettings {
 }
 
 fn dump(made: &Made) -> String {
-    let (imported, capture, halts) = (&made.imported, &made.capture, &made.halts);
-    let mut text = String::new();
-    let info = capture.info();
+    let (imported, info) = (&made.imported, made.capture.info());
     let host = &info.host;
-    writeln!(
-        text,
+    let mut lines = vec![format!(
         "{} {} {} CPUs",
         host.kernel_release, host.arch, host.cpus
-    )
-    .unwrap();
-    for vm in &info.roster.vms {
-        writeln!(
-            text,
-            "vm {} {} pid {} {}",
-            vm.index, vm.name, vm.key.pid, vm.vmm
-        )
-        .unwrap();
-    }
-    for vcpu in &info.roster.vcpus {
-        writeln!(text, "vcpu {}/{} tid {}", vcpu.vm, vcpu.id, vcpu.tid).unwrap();
-    }
-    for knob in &info.knobs {
-        writeln!(text, "knob {} {}", knob.name, knob.value).unwrap();
-    }
-    for missing in &info.missing {
-        writeln!(text, "missing {}: {}", missing.field, missing.reason).unwrap();
-    }
-    besides(made, &mut text);
-    for (why, count) in &imported.skipped {
-        writeln!(text, "skipped {count} {}", why.as_str()).unwrap();
-    }
-    let known = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
-    text += "start halt vm/vcpu tid waited window next ceiling change poll latency wake\n";
-    for halt in halts {
-        writeln!(
-            text,
-            "{} {} {}/{} {} {} {} {} {} {} {}{} {} {}",
-            halt.start_ns,
-            halt.halt_ns,
-            known(halt.vm.map(|vm| vm.0.into())),
-            known(halt.vcpu.map(|vcpu| vcpu.0.into())),
-            halt.tid,
-            if halt.waited { "wait" } else { "poll" },
-            known(halt.window_ns.map(u64::from)),
-            known(halt.window_next_ns.map(u64::from)),
-            known(halt.ceiling_ns.map(u64::from)),
-            halt.change.as_str(),
-            known(halt.poll_ns),
-            match halt.poll_cut {
-                Some(true) => " cut",
-                Some(false) => "",
-                None => " cut unknown",
-            },
-            known(halt.wake_latency_ns),
-            halt.wake,
-        )
-        .unwrap();
-    }
-    text
+    )];
+    let vms = info.roster.vms.iter();
+    lines
+        .extend(vms.map(|it| format!("vm {} {} pid {} {}", it.index, it.name, it.key.pid, it.vmm)));
+    let vcpus = info.roster.vcpus.iter();
+    lines.extend(vcpus.map(|it| format!("vcpu {}/{} tid {}", it.vm, it.id, it.tid)));
+    let knobs = info.knobs.iter();
+    lines.extend(knobs.map(|it| format!("knob {} {}", it.name, it.value)));
+    let missing = info.missing.iter();
+    lines.extend(missing.map(|it| format!("missing {}: {}", it.field, it.reason)));
+    lines.extend(besides(made));
+    let skipped = imported.skipped.iter();
+    lines.extend(skipped.map(|(why, count)| format!("skipped {count} {}", why.as_str())));
+    lines.push(
+        "start halt vm/vcpu tid waited window next ceiling change poll latency wake".to_owned(),
+    );
+    lines.extend(made.halts.iter().map(halt_line));
+    lines.join("\n") + "\n"
 }
 
-/// Writes data that is no halt: exits, idle states, vCPUs that spin.
-fn besides(made: &Made, text: &mut String) {
-    let (imported, capture) = (&made.imported, &made.capture);
-    let info = capture.info();
+fn halt_line(halt: &Halt) -> String {
+    let known = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+    let narrow = |value: Option<u32>| known(value.map(u64::from));
+    let cut = match halt.poll_cut {
+        Some(true) => " cut",
+        Some(false) => "",
+        None => " cut unknown",
+    };
+    format!(
+        "{} {} {}/{} {} {} {} {} {} {} {}{cut} {} {}",
+        halt.start_ns,
+        halt.halt_ns,
+        narrow(halt.vm.map(|vm| vm.0)),
+        narrow(halt.vcpu.map(|vcpu| vcpu.0)),
+        halt.tid,
+        if halt.waited { "wait" } else { "poll" },
+        narrow(halt.window_ns),
+        narrow(halt.window_next_ns),
+        narrow(halt.ceiling_ns),
+        halt.change.as_str(),
+        known(halt.poll_ns),
+        known(halt.wake_latency_ns),
+        halt.wake,
+    )
+}
+
+/// Data that is no halt: exits, idle states, vCPUs that spin.
+fn besides(made: &Made) -> Vec<String> {
+    let (capture, mut lines) = (&made.capture, Vec::new());
     for exits in capture.exits().unwrap().map(Result::unwrap) {
-        let name = exits.cause.name(&info.exits.clone().unwrap().names());
-        let (place, times) = (
-            exits.vcpu.map_or(u32::MAX, |vcpu| vcpu.0),
-            exits.handling_ns,
+        let recorded = capture.info().exits.clone().unwrap();
+        let name = exits.cause.name(&recorded.names());
+        let place = exits.vcpu.map_or(u32::MAX, |vcpu| vcpu.0);
+        let (count, times, ns) = (
+            exits.count,
+            exits.handling_ns.count(),
+            exits.handling_ns.sum(),
         );
-        let (count, ns) = (exits.count, times.sum());
-        writeln!(
-            text,
-            "exits {place} {name} {count}, {} of {ns} ns",
-            times.count()
-        )
-        .unwrap();
+        lines.push(format!("exits {place} {name} {count}, {times} of {ns} ns"));
     }
-    for state in capture.idle_states().unwrap().map(Result::unwrap) {
-        let (entries, ns) = (state.entries, state.residency_ns);
-        writeln!(text, "idle {} {entries}, {ns} ns", state.name).unwrap();
-    }
-    for spinning in &imported.spinning {
-        writeln!(text, "{spinning:?}").unwrap();
-    }
+    let idle = capture.idle_states().unwrap().map(Result::unwrap);
+    lines.extend(idle.map(|it| format!("idle {} {}, {} ns", it.name, it.entries, it.residency_ns)));
+    let spinning = made.imported.spinning.iter();
+    lines.extend(spinning.map(|it| format!("{it:?}")));
+    lines
 }
 
 /// Halts, their sum, and calls of grow and of shrink, counted without anything of ours.

@@ -43,11 +43,9 @@ impl Vcpu {
         const WINDOW: u64 = 200_000;
         let gap_ns = self.gaps.draw().0 + self.jitter(300);
         let waited = gap_ns > WINDOW;
-        let wake_latency_ns = if waited {
-            25_000 + self.jitter(4_000)
-        } else {
-            0
-        };
+        let latency_ns = 25_000 + self.jitter(4_000);
+        let wake_latency_ns = u64::from(waited) * latency_ns;
+        let polled_ns = gap_ns.min(WINDOW + self.jitter(80));
         let halt_ns = gap_ns + wake_latency_ns;
         let start_ns = self.now_ns;
         self.now_ns += halt_ns + 3_000 + self.jitter(500);
@@ -64,18 +62,10 @@ impl Vcpu {
             ceiling_ns: Some(200_000),
             ceiling_source: CeilingSource::Param,
             change: WindowCall::None,
-            poll_ns: Some(
-                gap_ns
-                    .min(WINDOW + self.jitter(80))
-                    .saturating_sub(self.jitter(60)),
-            ),
+            poll_ns: Some(polled_ns.saturating_sub(self.jitter(60))),
             polled: Some(true),
             wake_latency_ns: Some(wake_latency_ns),
-            wake: if self.index.is_multiple_of(2) {
-                WakeSource::Device
-            } else {
-                WakeSource::Timer
-            },
+            wake: [WakeSource::Device, WakeSource::Timer][(self.index % 2) as usize],
             poll_cut: Some(false),
         }
     }
