@@ -105,8 +105,8 @@ fn alike<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, first: usize) -> usiz
     other.map_or(end, |after| first + after)
 }
 
-/// A column of whole numbers, or the row of the first that is negative. Other programs write signed ones.
-fn whole_numbers(array: &dyn Array) -> Option<Result<UInt64Array, usize>> {
+/// A column of whole numbers, or the row and text of the first that is negative. Other programs write signed ones.
+fn whole_numbers(array: &dyn Array) -> Option<Result<UInt64Array, (usize, String)>> {
     if let Some(numbers) = array.as_primitive_opt::<UInt64Type>() {
         return Some(Ok(numbers.clone()));
     }
@@ -118,10 +118,11 @@ fn whole_numbers(array: &dyn Array) -> Option<Result<UInt64Array, usize>> {
 
 fn widened<T: ArrowPrimitiveType<Native: TryInto<u64>>>(
     array: &PrimitiveArray<T>,
-) -> Result<UInt64Array, usize> {
+) -> Result<UInt64Array, (usize, String)> {
     let wide = |(row, number): (usize, Option<T::Native>)| {
-        let number = number.map(TryInto::try_into).transpose();
-        number.map_err(|_| row)
+        let negative = |number| (row, format!("{number:?} is negative"));
+        let widen = |number: T::Native| number.try_into().map_err(|_| negative(number));
+        number.map(widen).transpose()
     };
     array.iter().enumerate().map(wide).collect()
 }
@@ -163,7 +164,7 @@ impl<'a> Batch<'a> {
             } else {
                 let found = whole_numbers(array);
                 let found = found.ok_or_else(|| at.wrong_type(name, array, "a whole number"))?;
-                let found = found.map_err(|row| at.value(name, row, "a negative number"))?;
+                let found = found.map_err(|(row, what)| at.value(name, row, &what))?;
                 numbers.push((name, found));
             }
         }
