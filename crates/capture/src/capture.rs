@@ -22,7 +22,6 @@ use crate::error::{CaptureReadError, TableFile, with_sources};
 use crate::files;
 use crate::frames::Frames;
 use crate::info::{self, CaptureInfo, FILE, Intact, MAX_BYTES, SCHEMA, State};
-
 use crate::laws::{Laws, LeftOut};
 use crate::note::Note;
 use crate::parquet_form;
