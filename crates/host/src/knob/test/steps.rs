@@ -38,6 +38,30 @@ fn undo_can_take_over_what_they_set() {
 }
 
 #[test]
+fn what_a_file_repeats_is_undone_after_a_boot() {
+    let mut world = World::new();
+    world.apply(&request(&[(CEILING, 100_000)])).unwrap();
+    let wanted = persisted(&[(CEILING, 80_000), (Parameter::Shrink, 2)]);
+    world.apply(&wanted).unwrap();
+    let modprobe = world.file(BootFile::Modprobe).unwrap();
+    assert!(modprobe.ends_with("options kvm halt_poll_ns_shrink=2 halt_poll_ns=80000\n"));
+    let tmpfiles = world.file(BootFile::Tmpfiles).unwrap();
+    assert!(tmpfiles.ends_with("w /sys/module/kvm/parameters/halt_poll_ns - - - - 80000\n"));
+    let more = persisted(&[(Parameter::Grow, 3)]);
+    world.apply(&more).unwrap();
+    world.reboot();
+    assert_eq!(world.values()[..4], [3, 10_000, 2, 80_000]);
+    // Set since by another program, while our file would set it at boot.
+    world.set(Parameter::Grow, 7);
+    let undone = world.undo().unwrap();
+    assert!(undone.is_partial());
+    assert_eq!(world.values()[..4], [7, 10_000, 0, 200_000]);
+    assert_eq!(world.file(BootFile::Modprobe), None);
+    world.reboot();
+    assert_eq!(world.values(), AT_BOOT);
+}
+
+#[test]
 fn a_full_disk_keeps_nothing_from_being_undone() {
     let world = World::new();
     world.apply(&request(&[(CEILING, 80_000)])).unwrap();
@@ -162,6 +186,14 @@ fn what_others_may_write_is_not_believed() {
         "{error}"
     );
     allow(&world.path("var/lib/haltwise/lock"), 0o600);
+    let aside = path.with_file_name("aside");
+    fs::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &path).unwrap();
+    refused("it is a link");
+    fs::remove_file(&path).unwrap();
+    let (fifo, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
+    rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+    refused("it is no regular file");
     assert_eq!(world.get(CEILING), 80_000);
 }
 
@@ -217,6 +249,42 @@ fn a_forged_baseline_writes_nothing_to_boot_files() {
     assert!(!text.contains("install"), "{text}");
 }
 
+#[test]
+fn what_is_read_after_our_boot_files_is_named() {
+    let (_dir, root) = crate::root::made_up(&[
+        (
+            "etc/modprobe.d/a-early.conf",
+            "options kvm halt_poll_ns=1\n",
+        ),
+        (
+            "usr/lib/modprobe.d/zz-late.conf",
+            "# options kvm halt_poll_ns=3\noptions kvm halt_poll_ns=2 ignore_msrs=1\n",
+        ),
+        (
+            "etc/tmpfiles.d/zz.conf",
+            "w /sys/module/kvm/parameters/halt_poll_ns_grow - - - - 7\n",
+        ),
+        (
+            "proc/cmdline",
+            "quiet kvm.halt_poll_ns=80000 kvm.halt_poll_ns_grow=9\n",
+        ),
+    ]);
+    let values = [(CEILING, 80_000), (Parameter::Grow, 3)];
+    let values = values.into_iter().collect();
+    let lines = lines(&root);
+    let found: Vec<_> = rivals(&lines, &values)
+        .map(|it| (it.place.as_str(), it.parameter, it.value.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("/usr/lib/modprobe.d/zz-late.conf", CEILING, "2"),
+            ("/etc/tmpfiles.d/zz.conf", Parameter::Grow, "7"),
+            ("the kernel's command line", Parameter::Grow, "9"),
+        ]
+    );
+}
+
 /// As a proof does: other values for a while, then back.
 #[test]
 fn a_writer_returns_to_an_earlier_baseline() {
@@ -254,15 +322,31 @@ fn a_writer_returns_to_an_earlier_baseline() {
     assert!(world.undo().unwrap().is_partial());
 }
 
-/// A guest has no KVM of its own.
 #[test]
-fn the_governor_of_a_guest_is_set_without_kvm() {
-    let world = World::new();
+fn the_governor_of_a_guest_is_set_kept_and_restored() {
+    let mut world = World::new();
+    let kvm = world.path("sys/module/kvm");
     let shrink = world.path(Parameter::GuestAllowShrink.path());
-    fs::remove_dir_all(world.path("sys/module/kvm")).unwrap();
-    let wanted = request(&[(Parameter::GuestAllowShrink, 0)]);
+    let wanted = persisted(&[
+        (Parameter::GuestHaltPollNs, 750_000),
+        (Parameter::GuestAllowShrink, 0),
+        (CEILING, 80_000),
+    ]);
     world.apply(&wanted).unwrap();
     assert_eq!(fs::read_to_string(&shrink).unwrap().trim(), "N");
+    let modprobe = world.file(BootFile::Modprobe).unwrap();
+    assert!(modprobe.contains("options kvm halt_poll_ns=80000\noptions haltpoll "));
+    assert!(modprobe.contains("guest_halt_poll_allow_shrink=N"));
+    world.reboot();
+    assert_eq!(world.get(Parameter::GuestHaltPollNs), 750_000);
+    assert_eq!(world.get(Parameter::GuestAllowShrink), 0);
+    world.undo_whole();
+    assert_eq!(world.values(), AT_BOOT);
+    assert_eq!(world.file(BootFile::Modprobe), None);
+    // A guest has no KVM of its own.
+    fs::remove_dir_all(kvm).unwrap();
+    let wanted = request(&[(Parameter::GuestAllowShrink, 0)]);
+    world.apply(&wanted).unwrap();
     fs::write(&shrink, "maybe").unwrap();
     let error = world.undo().unwrap_err();
     assert!(error.to_string().contains("Y or N"), "{error}");
