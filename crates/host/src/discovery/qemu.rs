@@ -133,6 +133,15 @@ mod test {
     use super::*;
 
     #[test]
+    fn threads_of_vcpus() {
+        assert_eq!(vcpu("CPU 0/KVM"), Some(VcpuId(0)));
+        assert_eq!(vcpu("CPU 127/KVM"), Some(VcpuId(127)));
+        for other in ["CPU 0/TCG", "CPU x/KVM", "IO iothread1", "", "CPU /KVM"] {
+            assert_eq!(vcpu(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn ports_of_agents() {
         let port = |words: &[&str]| {
             let line = format!("/usr/bin/kvm\0{}\0", words.join("\0"));
