@@ -247,9 +247,11 @@ fn decode<T, E>(
     decoder: impl FnOnce() -> Result<T, E>,
     error: impl FnOnce(TableFile, E) -> CaptureReadError,
 ) -> Result<T, CaptureReadError> {
-    let file = file.clone();
     match contain(decoder) {
-        Ok(outcome) => outcome.map_err(|source| error(file, source)),
-        Err(what) => Err(CaptureReadError::Panicked { file, row, what }),
+        Ok(outcome) => outcome.map_err(|source| error(file.clone(), source)),
+        Err(what) => {
+            let file = file.clone();
+            Err(CaptureReadError::Panicked { file, row, what })
+        }
     }
 }

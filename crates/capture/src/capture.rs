@@ -206,11 +206,10 @@ impl Capture {
             }),
         };
         let rows = rows_of(batches).and(R::in_info(&self.info));
-        Ok(if self.as_stored {
-            rows
-        } else {
-            rows.lawful(self.laws())
-        })
+        if self.as_stored {
+            return Ok(rows);
+        }
+        Ok(rows.lawful(self.laws()))
     }
 
     /// The laws that its rows obey, for one reading of one table.
@@ -260,10 +259,8 @@ impl Capture {
             }
             return;
         };
-        let (written, has_sums) = (
-            self.info.tables.get(table.as_str()).map(|size| size.rows),
-            self.info.checksums.contains_key(table.as_str()),
-        );
+        let written = self.info.tables.get(table.as_str()).map(|size| size.rows);
+        let has_sums = self.info.checksums.contains_key(table.as_str());
         let found = match self.count_rows(&file) {
             Ok(found) => found,
             Err(error) => {
