@@ -168,7 +168,7 @@ pub(crate) fn build(
         let told = side.opened.info().exits.iter().flat_map(|it| &it.names);
         told.for_each(|named| names.tell(named.isa, named.reason, &named.name));
     }
-    // A cause that one of them was told to leave out did not fail to happen there.
+    // A cause that one of the filters leaves out may have happened all the same.
     let same_filters = match (recorded, &b.opened.info().exits) {
         (Some(a), Some(b)) => a.reasons == b.reasons && a.vcpus == b.vcpus,
         _ => false,

@@ -1,6 +1,6 @@
 //! `tune --host`: a guest and its host that recorded one VM at the same time, in a stock kernel (Linux 6.12 under QEMU,
 //! emulated, `xtask/src/kernels/linux_guest/joined.rs`): the guest under haltpoll, then under the governor menu, the host
-//! all the while. Never made anew by these tests.
+//! all the while. These tests never record it again.
 
 use serde_json::Value;
 

@@ -69,7 +69,7 @@ fn home() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Whether texts are made anew. Refuses beside other threads: they would read what is half written.
+/// Whether expected texts are written. Refuses beside other threads: they would read half-written texts.
 fn updates() -> bool {
     let updates = std::env::var_os("UPDATE_GOLDEN").is_some();
     assert!(

@@ -8,7 +8,7 @@
 //! paused and whose cpuidle driver is haltpoll; and `inside`, what that second one recorded of itself under twelve sets
 //! of parameters (`inside.rs` there; docs/guest.md shows it). On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, `poller
 //! --guest-poll fixed:always`, and a stock QEMU 7.2 whose guest, in place of its firmware, kicks a virtio device without
-//! ioeventfd and with it. Never made anew by these tests.
+//! ioeventfd and with it. These tests never record it again.
 
 use std::collections::BTreeSet;
 

@@ -97,7 +97,7 @@ fn what_grew_is_told_once() {
         (first.vm, first.vcpu, first.tid),
         (PLACE.vm, PLACE.vcpu, Tid(77))
     );
-    // The VM of a cell that stands still may have been forgotten: it is not made anew.
+    // The VM of a cell that stands still may have been forgotten: it is not added again.
     let unasked = || unreachable!("nothing came of it");
     assert_eq!(cell.since(&mut told, 20, 10, unasked), None);
     // A time that came after its exit was told: no more exits, one more time.
