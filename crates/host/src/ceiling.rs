@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
 use crate::discovery::key_of;
+use crate::process_files;
 use crate::root::{Root, RootError};
 use crate::taken::{self, At, Failed, Shown, Step, Wait};
 
@@ -179,8 +180,10 @@ impl Governor {
     }
 
     fn is_vm(&self, fd: i32) -> bool {
-        let link = self.root.link(format!("proc/{}/fd/{fd}", self.key.pid));
-        link.is_ok_and(|to| to.as_os_str() == VM)
+        let pid = self.key.pid;
+        let link = move |root: &Root| root.link(format!("proc/{pid}/fd/{fd}"));
+        let link = process_files::look(&self.root, pid, link);
+        matches!(link, Ok(Ok(to)) if to.as_os_str() == VM)
     }
 
     fn send(&self, request: Request) -> Result<OwnedFd, CeilingError> {
@@ -288,12 +291,17 @@ fn obstacle(
 
 /// Whether no dynamic linker is in a process, so that nothing can be preloaded.
 fn is_static(root: &Root, pid: Pid) -> bool {
-    let maps = root.text(format!("proc/{pid}/maps"));
-    maps.is_ok_and(|maps| !maps.lines().any(|line| line.contains("/ld-")))
+    let maps = move |root: &Root| root.text(format!("proc/{pid}/maps"));
+    let maps = process_files::look(root, pid, maps);
+    matches!(maps, Ok(Ok(maps)) if !maps.lines().any(|line| line.contains("/ld-")))
 }
 
 /// The number of the controlling end in a VMM, as its memfd tells.
 fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
+    process_files::look(root, pid, move |root| shown_number(root, pid))?
+}
+
+fn shown_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
     let directory = format!("proc/{pid}/fd");
     let numbers = root.numbers(&directory).map_err(|error| match error {
         error if error.is_denied() => CeilingError::Denied(pid),

@@ -35,6 +35,7 @@ use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
 
 use self::arguments::Arguments;
 use crate::ceiling::sign;
+use crate::process_files;
 use crate::root::{Root, RootError};
 
 pub(crate) use self::agent::{AgentChannel, agent_channel};
@@ -129,11 +130,13 @@ pub(crate) fn unidentified(root: &Root, pid: Pid) -> String {
 
 /// The identity of the VM in a process, whether or not its descriptors can be seen.
 pub fn key_of(root: &Root, pid: Pid) -> Result<VmKey, RootError> {
-    let file = format!("proc/{pid}/stat");
-    let stat = root.text(&file)?;
-    let start_ticks = start_ticks(&stat);
-    let malformed = || root.malformed(&file, &stat, "a process's stat");
-    Ok(VmKey::first(pid, start_ticks.ok_or_else(malformed)?))
+    process_files::look(root, pid, move |root| {
+        let file = format!("proc/{pid}/stat");
+        let stat = root.text(&file)?;
+        let start_ticks = start_ticks(&stat);
+        let malformed = || root.malformed(&file, &stat, "a process's stat");
+        Ok(VmKey::first(pid, start_ticks.ok_or_else(malformed)?))
+    })?
 }
 
 /// Whether a process is still the one that it was, and not another with its number.
@@ -151,6 +154,10 @@ pub fn comm_of(root: &Root, tid: Tid) -> Result<String, RootError> {
 }
 
 fn look(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
+    process_files::look(root, pid, move |root| found(root, pid))?
+}
+
+fn found(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
     let held = Held::by(root, pid)?;
     if held.vms == 0 && held.vcpus.is_empty() {
         return Ok(None);

@@ -27,6 +27,7 @@
 //! | `idle` | this machine and its own idle CPUs |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`sandbox`] | what a process gives up before it touches what others may have written |
+//! | `process_files` | files of other processes in `/proc`, read with a deadline |
 //! | `taken` | sockets of VMMs, taken by a child |
 //! | [`support`] | which sources this host allows, and the traps of its kernel |
 //! | [`tracefs`] | where the kernel describes its tracepoints |
@@ -55,6 +56,7 @@ mod losses;
 mod opaque;
 pub mod params;
 pub mod perf;
+mod process_files;
 pub mod profile;
 pub mod root;
 pub mod sandbox;

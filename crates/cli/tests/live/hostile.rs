@@ -19,7 +19,7 @@ mod hanging;
 const VMS: u32 = 2_500;
 
 /// Processes of another user: many VMs in one, VMMs that never answer, that answer late, and that show a file which to
-/// close takes for ever.
+/// close takes for ever, some of them while they execute a program.
 struct Tenants {
     // Gone before the processes: one that has a file of it could not end.
     _files: Option<Hanging>,
@@ -49,6 +49,15 @@ impl Tenants {
         let files = Hanging::mount();
         if let Some(files) = &files {
             processes.push(quiet(tenant(&vmm).arg("shows").arg(files.file())));
+            // These hold the lock of their files in /proc in an `execve()` that never ends.
+            let exec = bench.path("exec");
+            std::fs::write(&exec, "exec\n").unwrap();
+            for _ in 0..8 {
+                let command = std::fs::File::open(&exec).unwrap();
+                let mut vmm = tenant(&vmm);
+                let vmm = vmm.arg("shows").arg(files.file()).stdin(command);
+                processes.push(Running::start(vmm.stdout(Stdio::null())));
+            }
         } else {
             println!("skipped: no FUSE, or not permitted to mount it: no VMM shows a file on it");
         }

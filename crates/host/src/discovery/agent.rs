@@ -6,6 +6,7 @@ use haltwise_core::ids::{Pid, VmmKind};
 
 use super::arguments::Arguments;
 use super::{libvirt, program, qemu, vmm};
+use crate::process_files;
 use crate::root::{Root, RootError};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub(crate) enum AgentChannel {
 
 /// Where the agent in the guest of this process can be asked.
 pub(crate) fn agent_channel(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
+    process_files::look(root, pid, move |root| found(root, pid))?
+}
+
+fn found(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
     let arguments = Arguments::parse(&root.bytes(format!("proc/{pid}/cmdline"))?);
     let exe = root.link(format!("proc/{pid}/exe")).ok();
     let exe = exe.as_deref().and_then(program);

@@ -9,6 +9,7 @@ use haltwise_core::ids::{Pid, Tid, VmmKind};
 use super::arguments::Arguments;
 use super::{comm_of, fallback_name, identity, threads, vmm};
 use crate::clock;
+use crate::process_files;
 use crate::root::Root;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub fn outside(root: &Root) -> Vec<OutsideVmm> {
 }
 
 fn look(root: &Root, pid: Pid) -> Option<OutsideVmm> {
+    process_files::look(root, pid, move |root| found(root, pid)).ok()?
+}
+
+fn found(root: &Root, pid: Pid) -> Option<OutsideVmm> {
     let comm = comm_of(root, Tid(pid.0)).ok()?;
     let bytes = root.bytes(format!("proc/{pid}/cmdline"));
     let arguments = Arguments::parse(&bytes.unwrap_or_default());

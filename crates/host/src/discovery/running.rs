@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use haltwise_core::ids::{Pid, Tid};
 
+use crate::process_files;
 use crate::root::Root;
 
 /// `KVM_RUN` of `include/uapi/linux/kvm.h`, without what some architectures write above it.
@@ -43,6 +44,11 @@ impl VcpuThreads {
 /// Whether any vCPU of a VM runs or is inside `KVM_RUN`; `None` where that cannot be told. A vCPU whose VMM
 /// handles an exit is outside for a moment: who wants to be sure looks several times, as [`settled`] does.
 pub(super) fn is_in_kvm_run(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
+    let threads = threads.clone();
+    process_files::look(root, pid, move |root| look(root, pid, &threads)).ok()?
+}
+
+fn look(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
     let all;
     let (tids, are_vcpus) = match threads {
         VcpuThreads::NeverRan => return Some(false),

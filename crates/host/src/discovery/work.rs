@@ -13,6 +13,7 @@ use haltwise_core::vmm::{Threads, VcpuTime};
 use super::presence::Known;
 use super::running::VcpuThreads;
 use super::{RosterBuilder, outside};
+use crate::process_files;
 use crate::root::Root;
 
 const LOOK_NS: u64 = 10_000_000_000;
@@ -94,22 +95,15 @@ impl Work {
 impl Seen {
     /// Reads all threads; false if the process is gone.
     fn read(&mut self, root: &Root, pid: Pid, is_first: bool) -> bool {
-        let tids = root.numbers(format!("proc/{pid}/task")).unwrap_or_default();
-        let mut any = false;
-        for tid in tids {
-            let text = |file| root.text(format!("proc/{pid}/task/{tid}/{file}")).ok();
-            let Some(mut now) = text("schedstat").and_then(|text| parse(&text)) else {
-                continue;
-            };
-            let stat = text("stat").unwrap_or_default();
-            now.guest_ns = outside::time(&stat).map_or(0, |time| time.guest_ns);
-            now.real_time = outside::is_real_time(&stat);
-            any = true;
+        let counts = process_files::look(root, pid, move |root| counts(root, pid));
+        let counts = counts.unwrap_or_default();
+        let any = !counts.is_empty();
+        for (tid, now) in counts {
             // One that came later has counted from nothing.
             let first = if is_first { now } else { Schedstat::default() };
             let counts = self
                 .threads
-                .entry(Tid(tid))
+                .entry(tid)
                 .or_insert(Counts { first, last: now });
             counts.last = now;
         }
@@ -179,6 +173,20 @@ impl Counts {
     fn cpu_ns(&self) -> u64 {
         self.last.cpu_ns.saturating_sub(self.first.cpu_ns)
     }
+}
+
+/// Counts of all threads of a process.
+fn counts(root: &Root, pid: Pid) -> Vec<(Tid, Schedstat)> {
+    let tids = root.numbers(format!("proc/{pid}/task")).unwrap_or_default();
+    let of = |tid: u32| {
+        let text = |file| root.text(format!("proc/{pid}/task/{tid}/{file}")).ok();
+        let mut now = parse(&text("schedstat")?)?;
+        let stat = text("stat").unwrap_or_default();
+        now.guest_ns = outside::time(&stat).map_or(0, |time| time.guest_ns);
+        now.real_time = outside::is_real_time(&stat);
+        Some((Tid(tid), now))
+    };
+    tids.into_iter().filter_map(of).collect()
 }
 
 /// `CPU_NS WAITED_NS RUNS`. Kernels without `CONFIG_SCHED_INFO` print three zeros.

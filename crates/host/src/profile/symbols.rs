@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 
+use haltwise_core::ids::Pid;
 use haltwise_core::profile::Space;
 use haltwise_core::recording::Missing;
 
@@ -16,6 +17,7 @@ use super::maps::{self, Mapping};
 use super::namer::Namer;
 use super::written_name::written_name;
 use crate::opaque::Opaque;
+use crate::process_files;
 use crate::root::Root;
 
 /// `/proc/kallsyms` is read up to here: some ten times what kernels have.
@@ -159,7 +161,10 @@ impl Process {
     fn look(&mut self, root: &Root, pid: u32, now_ns: u64) {
         self.looked_ns = now_ns;
         // Gone: what was known of it stays.
-        if let Ok(bytes) = root.long_bytes(format!("proc/{pid}/maps"), KALLSYMS_MOST) {
+        let maps = process_files::look(root, Pid(pid), move |root| {
+            root.long_bytes(format!("proc/{pid}/maps"), KALLSYMS_MOST)
+        });
+        if let Ok(Ok(bytes)) = maps {
             self.mappings = maps::parse(&String::from_utf8_lossy(&bytes));
         }
     }

@@ -1,0 +1,153 @@
+//! Files of another process in `/proc`, read by a thread that is left behind where the process keeps it waiting.
+//!
+//! The kernel reads `fd`, `exe`, `maps`, `stat` and `syscall` of a process under the lock that its `execve()` holds
+//! (`exec_update_lock`). A process that executes a program while it has a file of its own file system open, which never
+//! answers, holds that lock until it is killed, and a reader waits for it deaf to signals.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use haltwise_core::ids::Pid;
+
+use crate::root::{Root, RootError};
+
+/// How long the files of a process are waited for, on a host with many tasks too.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same once [`FEW`] processes keep their readers waiting.
+const QUICK: Duration = Duration::from_millis(100);
+const FEW: usize = 4;
+
+/// Readers that are left behind: one for each process, and so many.
+const LEFT_MOST: usize = 1_024;
+
+/// Room for a look at a process, in bytes.
+const STACK: usize = 512 << 10;
+
+type Look = Box<dyn FnOnce() + Send>;
+
+struct Reader {
+    looks: Sender<Look>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Readers {
+    idle: Option<Reader>,
+    /// Processes whose files a reader has waited for too long; none any more once that look is over.
+    left: BTreeMap<Pid, Weak<()>>,
+}
+
+static READERS: Mutex<Option<Readers>> = Mutex::new(None);
+
+thread_local! {
+    static IS_READER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Result of a look at the files of a process.
+///
+/// # Errors
+/// If the process keeps its reader waiting, now or since an earlier look, or no reader can be started.
+pub(crate) fn look<T: Send + 'static>(
+    root: &Root,
+    pid: Pid,
+    look: impl FnOnce(&Root) -> T + Send + 'static,
+) -> Result<T, RootError> {
+    if IS_READER.get() {
+        return Ok(look(root));
+    }
+    let failed = |source| RootError::new(root.path(format!("proc/{pid}")), source);
+    let hangs = || {
+        let why = "the process keeps all readers of its files waiting";
+        failed(io::Error::new(io::ErrorKind::TimedOut, why))
+    };
+    let (reader, patience) = with(|readers| readers.for_look(pid)).ok_or_else(hangs)?;
+    let reader = reader.map_or_else(start, Ok).map_err(failed)?;
+    let (found, gives) = channel();
+    let (running, root) = (Arc::new(()), root.clone());
+    let left = Arc::downgrade(&running);
+    let work: Look = Box::new(move || {
+        // The asker is gone where it took too long.
+        found.send(look(&root)).ok();
+        drop(running);
+    });
+    reader.looks.send(work).map_err(|_| hangs())?;
+    if let Ok(found) = gives.recv_timeout(patience) {
+        with(|readers| readers.idle = Some(reader));
+        return Ok(found);
+    }
+    with(|readers| readers.left.insert(pid, left));
+    Err(hangs())
+}
+
+/// Ends the reader that is idle; another look starts one. Gives how many are left behind.
+pub(crate) fn end() -> usize {
+    if let Some(Reader { looks, thread }) = with(|readers| readers.idle.take()) {
+        drop(looks);
+        thread.join().ok();
+    }
+    with(Readers::left)
+}
+
+fn with<T>(what: impl FnOnce(&mut Readers) -> T) -> T {
+    let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
+    what(readers.get_or_insert_default())
+}
+
+impl Readers {
+    /// The reader that is idle, if one is, and how long to wait for it; `None` if the process is not to be looked at.
+    fn for_look(&mut self, pid: Pid) -> Option<(Option<Reader>, Duration)> {
+        let hang = self.left();
+        let may_look = !self.left.contains_key(&pid) && hang < LEFT_MOST;
+        let patience = if hang < FEW { PATIENCE } else { QUICK };
+        may_look.then(|| (self.idle.take(), patience))
+    }
+
+    fn left(&mut self) -> usize {
+        self.left.retain(|_, running| running.strong_count() > 0);
+        self.left.len()
+    }
+}
+
+fn start() -> io::Result<Reader> {
+    let (looks, asked): (_, Receiver<Look>) = channel();
+    let reader = thread::Builder::new().name("haltwise-proc".to_owned());
+    let thread = reader.stack_size(STACK).spawn(move || {
+        IS_READER.set(true);
+        for look in asked {
+            look();
+        }
+    })?;
+    Ok(Reader { looks, thread })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// One that never answers is left out while its look lasts, and no other waits for it.
+    #[test]
+    fn a_process_that_keeps_its_reader_waiting_is_left_out() {
+        let root = Root::at("/nowhere");
+        let (hangs, other) = (Pid(u32::MAX), Pid(u32::MAX - 1));
+        let (release, held) = channel::<()>();
+        let refused = look(&root, hangs, move |_| held.recv().ok()).unwrap_err();
+        assert!(refused.to_string().ends_with("/proc/4294967295"));
+        assert!(!look(&root, other, |root| root.exists("proc")).unwrap());
+        assert!(
+            look(&root, hangs, |_| ()).is_err(),
+            "its reader still waits"
+        );
+        drop(release);
+        while look(&root, hangs, |_| ()).is_err() {
+            thread::yield_now();
+        }
+        // A look within a look needs no other reader.
+        let nested = look(&root, other, move |root| look(root, other, |_| 7).unwrap());
+        assert_eq!(nested.unwrap(), 7);
+    }
+}
