@@ -1,7 +1,7 @@
 //! Costs tables on disk: what every setting of a grid would cost each VM, as sums ([`haltwise_core::costs`]).
 //!
 //! A table is one Parquet file, and many of them are a lake: `host=NAME/date=DATE/TIME.parquet`. `docs/costs-format.md`
-//! describes both; a test holds it against [`COLUMNS`].
+//! describes both; `haltwise pages` writes `costs-columns.md` from [`COLUMNS`].
 //!
 //! | module | holds |
 //! |---|---|

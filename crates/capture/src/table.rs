@@ -1,7 +1,7 @@
 //! The tables of a capture: their names, their files and their columns.
 //!
 //! The columns of each table stand beside its rows, in `tables/`. Here is what they have in
-//! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
+//! common. `haltwise pages` writes `capture-columns.md` from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

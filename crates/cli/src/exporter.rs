@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`figures`] | the metrics, declared |
+//! | [`listed`] | the page of them |
 //! | [`watched`] | running totals of every VM, and the metrics of them |
 //! | [`histogram`] | histograms in buckets |
 //! | [`exposition`] | who adds metrics, rendered; what that costs |
@@ -16,6 +17,7 @@ pub(crate) mod address;
 pub(crate) mod exposition;
 pub(crate) mod figures;
 mod histogram;
+pub(crate) mod listed;
 mod request;
 mod server;
 pub(crate) mod serving;

@@ -30,7 +30,7 @@ columns! {
         own_ceiling_ns: U32, null "none",
             "The VM's own ceiling (`KVM_CAP_HALT_POLL`), which no module parameter changes.";
         grid: Text, "The name of the grid of settings.";
-        kind: Text, "What the row is of, see below.";
+        kind: Text, "What the row is of, see [the rows](costs-format.md#rows).";
         halt_poll_ns: U32, null "`recorded` and bounds", "The setting.";
         grow: U32, null "`recorded` and bounds", "The setting: `halt_poll_ns_grow`.";
         grow_start_ns: U32, null "`recorded` and bounds", "The setting: `halt_poll_ns_grow_start`.";
@@ -44,7 +44,7 @@ columns! {
         latency_ns: U64, "Wake-up latency in all.";
         halt_ns: U64, "Time of the halts in all.";
         latency_hist: Numbers,
-            "Wake-up latency of every 17th halt of each vCPU, 0 for halts that did not sleep: counts by bucket, as in [the capture](capture-format.md#halt_counts).";
+            "Wake-up latency of every 17th halt of each vCPU, 0 for halts that did not sleep: counts by bucket, as in [the capture](capture-format.md#buckets).";
         latency_sum: U64, "Their sum, in nanoseconds.";
         latency_max: U64, "The largest, in nanoseconds.";
     }

@@ -11,7 +11,7 @@ columns! {
         vm: U32, null "thread not placed", "The VM.";
         vcpu: U32, null "thread not placed", "The vCPU.";
         tid: U32, "The thread that ran the vCPU; 0 for the kind `other`.";
-        kind: Name, "What was counted, see below.";
+        kind: Name, "What was counted: [kinds](capture-format.md#exits).";
         isa: Name,
             "Whose reason it is: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`; `none` where it is KVM's own or there is none.";
         reason: U32, null "none, or not readable", "The reason's number.";

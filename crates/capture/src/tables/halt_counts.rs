@@ -36,7 +36,7 @@ columns! {
         wakes_device: U64, "Halts ended by a device.";
         wakes_other: U64, "Halts ended by something else that is known.";
         wakes_unknown: U64, "Halts whose wake source is unknown.";
-        halt_ns_hist: Numbers, "Whole halts: counts by bucket, see below.";
+        halt_ns_hist: Numbers, "Whole halts: counts by [bucket](capture-format.md#buckets).";
         halt_ns_sum: U64, "Their sum.";
         halt_ns_max: U64, "The longest; the upper edge of its bucket where the kernel kept only buckets.";
         gap_ns_hist: Numbers, "Gaps of the halts whose wake-up latency is known.";

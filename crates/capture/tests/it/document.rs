@@ -1,11 +1,11 @@
-//! `docs/capture-format.md` and the code describe the same tables.
+//! The pages of formats and the code describe the same files, fields and rules.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 
 use haltwise_capture::costs;
 use haltwise_capture::info::{CaptureInfo, Repaired, SCHEMA};
-use haltwise_capture::table::{Column, Table};
+use haltwise_capture::table::Table;
 use haltwise_core::costs::{GRID, Kind, figures, grid};
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
@@ -42,27 +42,6 @@ fn tables(document: &'static str) -> BTreeMap<&'static str, Vec<Vec<&'static str
     tables
 }
 
-fn same_columns(rows: &[Vec<&str>], columns: &[Column]) {
-    assert_eq!(rows[0], ["column", "type", "NULL", "meaning"]);
-    let in_code = columns.iter().map(|column| {
-        let name = format!("`{}`", column.name);
-        let null = column.null.unwrap_or("never");
-        [&name, column.kind.as_str(), null, column.meaning].join(" | ")
-    });
-    let in_document: Vec<_> = rows[1..].iter().map(|row| row.join(" | ")).collect();
-    assert_eq!(in_document, in_code.collect::<Vec<_>>());
-    let mut cells = rows.iter().flatten();
-    assert!(cells.all(|cell| !cell.is_empty()));
-}
-
-#[test]
-fn the_document_and_the_code_have_the_same_columns() {
-    let documented = tables(DOCUMENT);
-    for table in Table::ALL {
-        same_columns(&documented[table.as_str()], table.columns());
-    }
-}
-
 #[test]
 fn a_table_explains_itself_without_the_rest_of_its_capture() {
     let dir = complete();
@@ -93,6 +72,7 @@ fn a_table_explains_itself_without_the_rest_of_its_capture() {
             assert_eq!(said("meaning"), Some(column.meaning), "{}", column.name);
             assert_eq!(said("unit"), column.unit(), "{}", column.name);
             assert_eq!(said("null"), column.null, "{}", column.name);
+            assert!(!column.meaning.is_empty() && column.null != Some(""));
         }
     }
     let has_unit = |name: &str| {
@@ -161,9 +141,8 @@ fn the_rule_of_the_buckets_is_the_documented_one() {
 const COSTS: &str = include_str!("../../../../docs/costs-format.md");
 
 #[test]
-fn the_document_of_costs_tables_and_the_code_have_the_same_columns_and_kinds() {
+fn the_document_of_costs_tables_and_the_code_have_the_same_kinds_and_grid() {
     let documented = tables(COSTS);
-    same_columns(&documented["Columns"], costs::COLUMNS);
     let kinds: Vec<_> = documented["Rows"][1..]
         .iter()
         .map(|row| row[0].trim_matches('`'))

@@ -1,5 +1,5 @@
-//! The metrics, declared. Counters and gauges of one subject are structs of their own; docs/metrics.md and HELP come
-//! of these.
+//! The metrics, declared. Counters and gauges of one subject are structs of their own; the list of metrics and HELP
+//! come of these.
 
 use std::collections::BTreeSet;
 

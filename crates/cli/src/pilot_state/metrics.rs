@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haltwise_core::stats::Interval;
-#[cfg(test)]
-use haltwise_document::Figure;
 use haltwise_document::Figures as _;
 use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
@@ -13,6 +11,7 @@ use haltwise_host::clock;
 
 use crate::exporter::exposition::Exposition;
 use crate::exporter::figures::VmLabels;
+use crate::exporter::listed::Row;
 
 use super::{PilotDecisions, PilotStatus, PilotVm};
 
@@ -134,9 +133,8 @@ figures! {
     }
 }
 
-/// Metrics, as docs/metrics.md lists them: labels, kind, what they begin with, declarations.
-#[cfg(test)]
-pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 7] = [
+/// Metrics, as `haltwise pages` lists them.
+pub(crate) const LISTED: [Row; 7] = [
     ("vm, uuid, pid", VM, Kind::Gauge, VmNow::FIGURES),
     ("vm, uuid, pid, state", VM, Kind::Gauge, StateNow::FIGURES),
     ("vm, uuid, pid, kind", VM, Kind::Gauge, DecisionNow::FIGURES),

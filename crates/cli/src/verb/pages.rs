@@ -1,7 +1,9 @@
-//! `haltwise pages DIR`: manual pages, shell completions, and pages and schemas of JSON, for packages.
+//! `haltwise pages DIR`: manual pages, shell completions, and pages of what declarations say, for packages.
 
+mod formats;
 mod published;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -26,19 +28,28 @@ pub(crate) fn run(Arguments { dir }: &Arguments) -> Outcome {
         clap_complete::generate_to(shell, &mut Cli::command(), "haltwise", dir)
             .with_context(context)?;
     }
-    for verb in &published::ALL {
-        let schema = serde_json::to_string_pretty(&verb.schema())? + "\n";
-        for (name, text) in [("-json.md", verb.page()), (".schema.json", schema)] {
-            let path = dir.join(format!("{}{name}", verb.name));
-            output::write(&path, text.as_bytes(), Readers::Umask).with_context(context)?;
-        }
+    for (name, text) in documents()? {
+        output::write(&dir.join(name), text.as_bytes(), Readers::Umask).with_context(context)?;
     }
     Ok(Exit::Done)
 }
 
+/// Pages and schemas, by the names of their files.
+fn documents() -> anyhow::Result<BTreeMap<String, String>> {
+    let formats = formats::all().into_iter();
+    let mut files: BTreeMap<_, _> = formats
+        .map(|(name, page)| (name.to_owned(), page))
+        .collect();
+    for verb in &published::ALL {
+        let schema = serde_json::to_string_pretty(&verb.schema())? + "\n";
+        files.insert(format!("{}-json.md", verb.name), verb.page());
+        files.insert(format!("{}.schema.json", verb.name), schema);
+    }
+    Ok(files)
+}
+
 #[cfg(test)]
 mod test {
-    use std::collections::BTreeMap;
     use std::fmt::Write as _;
     use std::fs;
 
@@ -73,25 +84,23 @@ mod test {
         let mut texts = String::new();
         walk(&Cli::command(), &mut texts);
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let is_made = |name: &str| files().contains_key(name);
+        let made = documents().unwrap();
         let mut named = 0;
         for rest in texts.split("docs/").skip(1) {
             let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '\n');
             let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
             let name = rest[..end].split('\n').next().unwrap_or_default();
             let name = name.trim_end_matches('.');
-            assert!(docs.join(name).exists() || is_made(name), "docs/{name}");
+            assert!(
+                docs.join(name).exists() || made.contains_key(name),
+                "docs/{name}"
+            );
             named += 1;
         }
         assert!(named > 10, "{named}");
         for circle in ["see above", "default: see"] {
             assert!(!texts.contains(circle), "{circle}");
         }
-    }
-
-    fn files() -> BTreeMap<String, String> {
-        let file = |verb: &published::Published| (format!("{}-json.md", verb.name), verb.page());
-        published::ALL.iter().map(file).collect()
     }
 
     /// Links of a page, each with the heading that it names.
@@ -106,14 +115,13 @@ mod test {
     #[test]
     fn pages_of_fields_link_to_pages_and_headings_that_are_there() {
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let files = files();
+        let files = documents().unwrap();
         let mut checked = 0;
         for (name, page) in &files {
             for (target, heading) in links(page) {
-                let is_schema = target == name.replace("-json.md", ".schema.json");
                 let other = files.get(target).cloned();
                 let other = other.or_else(|| fs::read_to_string(docs.join(target)).ok());
-                assert!(is_schema || other.is_some(), "{name} links to {target}");
+                assert!(other.is_some(), "{name} links to {target}");
                 let words = heading.replace('-', " ");
                 let is_it = |line: &str| {
                     line.starts_with('#')

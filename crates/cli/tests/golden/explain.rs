@@ -1,7 +1,5 @@
-//! `haltwise report --findings` against committed texts, on captures drawn from seeds; its JSON against its page.
+//! `haltwise report --findings` against committed texts, on captures drawn from seeds; its JSON against its schema.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use haltwise_core::event::{Facts, Knob, WakeSource};
@@ -11,7 +9,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::guest::Guest;
 use super::scenarios::Scenario;
-use super::schema::{conforms, fields as field_names};
+use super::schema::conforms;
 use super::{START_NS, haltwise, home, in_order, info_of, knobs, prints, record, scenarios};
 
 /// Ten times as long as the scenarios, so that an idle guest has halted often enough.
@@ -196,7 +194,7 @@ fn pages_are_as_committed() {
 }
 
 #[test]
-fn the_json_is_as_published_and_every_rule_described() {
+fn the_json_is_as_published() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), None);
     write_storms(&dir.path().join("storms"));
@@ -204,11 +202,6 @@ fn the_json_is_as_published_and_every_rule_described() {
         let (text, _) = haltwise(dir.path(), &["report", "--findings", capture, "--json"]);
         conforms("explain", &serde_json::from_str(&text).unwrap());
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
-    let of_hosts = haltwise_core::explain::registry::RULES.iter();
-    let known = of_hosts.chain(haltwise_core::explain::in_guest::RULES);
-    let known: BTreeSet<String> = known.map(|rule| rule.id.to_owned()).collect();
-    assert_eq!(field_names(&fs::read_to_string(page).unwrap()), known);
 }
 
 #[test]

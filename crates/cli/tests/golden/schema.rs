@@ -1,6 +1,5 @@
 //! The printed documents have the fields and types of their published schemas.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,13 +8,6 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::{haltwise, home, ran, scenarios};
-
-/// The first cells of a text's tables: the fields that it describes.
-pub(super) fn fields(text: &str) -> BTreeSet<String> {
-    let rows = text.lines().filter(|line| line.starts_with("| `"));
-    let cells = rows.filter_map(|line| line.split('|').nth(1));
-    cells.flat_map(quoted).collect()
-}
 
 /// Where the program has written its schemas.
 static PUBLISHED: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -80,14 +72,6 @@ fn check(at: &str, schema: &Value, json: &Value, wrong: &mut Vec<String>) {
             check(&format!("{at}[]"), of, item, wrong);
         }
     }
-}
-
-fn quoted(text: &str) -> BTreeSet<String> {
-    text.split('`')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
 }
 
 /// A policy of the host, and one of a guest.

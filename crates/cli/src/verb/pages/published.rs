@@ -11,9 +11,10 @@ use crate::{
 /// The result of a verb, as it is published.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// The verb; `tune-guest` for `tune` of a guest's capture.
+    /// Name of the result, and of its files.
     pub(crate) name: &'static str,
-    title: &'static str,
+    /// Verb and options that print it with `--json`.
+    command: &'static str,
     /// Text of the page before its tables.
     about: &'static [&'static str],
     figures: &'static [Figure],
@@ -21,10 +22,10 @@ pub(crate) struct Published {
 
 type About = &'static [&'static str];
 
-const fn of<R: Figures>(name: &'static str, title: &'static str, about: About) -> Published {
+const fn of<R: Figures>(name: &'static str, command: &'static str, about: About) -> Published {
     Published {
         name,
-        title,
+        command,
         about,
         figures: R::FIGURES,
     }
@@ -35,54 +36,47 @@ pub(crate) const ALL: [Published; 20] = {
     use integrity::view::{CHECK, CheckedCapture, REPAIR, RepairedCapture};
     use recommend::{guest, view as tune};
     [
-        of::<now::view::Answer>("now", "The answer as JSON", now::view::ABOUT),
-        of::<report::view::Report>("report", "The report as JSON", report::view::ABOUT),
-        of::<doctor::view::Diagnosis>("doctor", "The diagnosis as JSON", doctor::view::ABOUT),
-        of::<exits::view::ExitsResult>("exits", "Exits as JSON", exits::view::ABOUT),
-        of::<profile::view::ProfileResult>("profile", "Hot spots as JSON", profile::view::ABOUT),
-        of::<explain::view::Explanation>("explain", "Findings as JSON", explain::view::ABOUT),
-        of::<diff::view::Differences>("diff", "Differences as JSON", diff::view::ABOUT),
-        of::<verify::view::Verified>(
-            "verify",
-            "The result of verify as JSON",
-            verify::view::ABOUT,
-        ),
-        of::<replay::view::Replay>("replay", "The replay as JSON", replay::view::ABOUT),
-        of::<tune::TuneResult>("tune", "The recommendation as JSON", tune::ABOUT),
-        of::<guest::view::GuestTuneResult>(
-            "tune-guest",
-            "The recommendation for a guest as JSON",
-            guest::view::ABOUT,
-        ),
-        of::<costs::view::CostsResult>("costs", "Costs as JSON", costs::view::ABOUT),
-        of::<fleet::view::FleetResult>("fleet", "A fleet as JSON", fleet::view::ABOUT),
+        of::<now::view::Answer>("now", "--capture DIR", now::view::ABOUT),
+        of::<report::view::Report>("report", "report", report::view::ABOUT),
+        of::<doctor::view::Diagnosis>("doctor", "status --check", doctor::view::ABOUT),
+        of::<exits::view::ExitsResult>("exits", "report --exits", exits::view::ABOUT),
+        of::<profile::view::ProfileResult>("profile", "report --profile", profile::view::ABOUT),
+        of::<explain::view::Explanation>("explain", "report --findings", explain::view::ABOUT),
+        of::<diff::view::Differences>("diff", "diff", diff::view::ABOUT),
+        of::<verify::view::Verified>("verify", "verify", verify::view::ABOUT),
+        of::<replay::view::Replay>("replay", "tune --policy", replay::view::ABOUT),
+        of::<tune::TuneResult>("tune", "tune", tune::ABOUT),
+        of::<guest::view::GuestTuneResult>("tune-guest", "tune", guest::view::ABOUT),
+        of::<costs::view::CostsResult>("costs", "fleet add", costs::view::ABOUT),
+        of::<fleet::view::FleetResult>("fleet", "fleet show", fleet::view::ABOUT),
         Published {
             name: "calibrate",
-            title: "A calibration as JSON",
+            command: "calibrate",
             about: ABOUT,
             figures: CALIBRATION,
         },
-        of::<proof::Proof>("prove", "A comparison as JSON", proof::ABOUT),
-        of::<ledger::Ledger>("ledger", "The ledger as JSON", ledger::ABOUT),
-        of::<pilot_state::PilotStatus>("pilot", "The pilot's state as JSON", pilot_state::ABOUT),
-        of::<top::view::Interval>("top", "Intervals as JSON", top::view::ABOUT),
-        of::<CheckedCapture>("check", "A checked capture as JSON", CHECK),
-        of::<RepairedCapture>("repair", "A repaired capture as JSON", REPAIR),
+        of::<proof::Proof>("prove", "prove", proof::ABOUT),
+        of::<ledger::Ledger>("ledger", "prove --history", ledger::ABOUT),
+        of::<pilot_state::PilotStatus>("pilot", "pilot", pilot_state::ABOUT),
+        of::<top::view::Interval>("top", "top", top::view::ABOUT),
+        of::<CheckedCapture>("check", "check", CHECK),
+        of::<RepairedCapture>("repair", "check --repair", REPAIR),
     ]
 };
 
 impl Published {
     pub(crate) fn page(&self) -> String {
-        let Self { name, title, .. } = self;
+        let Self { name, command, .. } = self;
         let opening = format!(
-            "`haltwise {name} --json` prints one object. This page and [the JSON Schema]({name}.schema.json) are made \
+            "`haltwise {command} --json` prints one object. This page and [the JSON Schema]({name}.schema.json) are made \
              from the program's declarations. A field may be added without a new number; a field that changes its \
              meaning or goes away gets the next number in `schema`."
         );
+        let title = &format!("JSON of `haltwise {command}`");
         markdown::page(title, &opening, self.about, self.figures)
     }
 
     pub(crate) fn schema(&self) -> Value {
-        schema::json_schema(self.title, self.figures)
+        schema::json_schema(self.command, self.figures)
     }
 }
