@@ -7,6 +7,7 @@ mod format;
 
 use std::path::Path;
 
+use haltwise_core::recording::Missing;
 use rustix::mount::{MountFlags, mount};
 
 use crate::collector::CollectError;
@@ -31,6 +32,13 @@ pub enum Standing {
     /// Not mounted; the kernel has it.
     Mountable,
     Unsupported,
+}
+
+/// The limit of latencies that `kvm_vcpu_wakeup` reports, with the first patch of `contrib/kernel`.
+pub(crate) fn latency_of_kvm(wakeup: &EventFormat) -> Option<Missing> {
+    let why = "latencies are KVM's own (latency_ns of kvm_vcpu_wakeup), which has none where a signal ended a sleep";
+    let missing = |_| Missing::new("wake_latency_ns of signals", why);
+    wakeup.number("latency_ns").ok().map(missing)
 }
 
 pub fn standing(root: &Root) -> Standing {

@@ -109,22 +109,18 @@ pub(super) struct Attached {
 /// Stats mode needs the walk, and who ends; the others all but the latter.
 fn choose_programs(open: &mut OpenCollectorSkel<'_>, stats: bool) {
     for mut program in open.open_object_mut().progs_mut() {
-        let wanted = match program.name().to_str() {
+        program.set_autoload(match program.name().to_str() {
             Some("walk_vcpus") => true,
             Some("on_thread_exit") => stats,
             _ => !stats,
-        };
-        program.set_autoload(wanted);
+        });
     }
 }
 
-/// Whether `kvm_vcpu_wakeup` tells the wake-up latency, with the patch of `contrib/kernel`.
-fn tells_latency(root: &Root) -> bool {
-    if !matches!(tracefs::standing(root), Standing::Mounted(_)) {
-        return false;
-    }
-    let wakeup = Tracefs::find(root).and_then(|it| it.needed("kvm", "kvm_vcpu_wakeup"));
-    wakeup.is_ok_and(|format| format.number("latency_ns").is_ok())
+pub(super) fn latency_of_kvm(root: &Root) -> Option<Missing> {
+    let is_mounted = matches!(tracefs::standing(root), Standing::Mounted(_));
+    let tracefs = is_mounted.then(|| Tracefs::find(root).ok()).flatten()?;
+    tracefs::latency_of_kvm(&tracefs.needed("kvm", "kvm_vcpu_wakeup").ok()?)
 }
 
 pub(super) fn attach(options: &CollectOptions, root: &Root) -> Result<Attached, CollectError> {
@@ -136,7 +132,7 @@ pub(super) fn attach(options: &CollectOptions, root: &Root) -> Result<Attached, 
         settings.counts_mode = counts;
         settings.stats_mode = stats;
         settings.filter_by_process = !options.vms.is_empty();
-        settings.tells_latency = tells_latency(root);
+        settings.tells_latency = latency_of_kvm(root).is_some();
     }
     choose_programs(&mut open, stats);
     let ring = match options.mode {
@@ -286,9 +282,7 @@ impl Attached {
             return Vec::new();
         }
         let mut missing = Vec::new();
-        let mut note = |field: &str, reason: &str| {
-            missing.push(Missing::new(field, reason));
-        };
+        let mut note = |field, reason| missing.push(Missing::new(field, reason));
         if !has(kernel_support::SUPPORT_POLL_STATS) {
             note(
                 "poll_ns",

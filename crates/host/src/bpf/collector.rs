@@ -10,7 +10,7 @@ use libbpf_rs::MapCore;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
-use super::attach::{Attached, attach};
+use super::attach::{Attached, attach, latency_of_kvm};
 use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
@@ -489,6 +489,8 @@ impl Collector for BpfCollector {
         if let Some(exits) = &self.exits {
             missing.extend_from_slice(exits.missing());
         }
+        let is_kept = self.options.mode != Mode::Stats;
+        missing.extend(latency_of_kvm(&self.root).filter(|_| is_kept));
         missing.extend(not_kept(self.options.mode));
         missing.extend(self.places.missing());
         missing

@@ -11,7 +11,7 @@ use super::filter;
 use super::layouts::{Kind, Layouts};
 use super::ring::{Of, Tracepoint};
 use crate::collector::CollectError;
-use crate::tracefs::{EventFormat, Tracefs};
+use crate::tracefs::{self, EventFormat, Tracefs};
 
 /// An event as the ring gave it, before the waker was looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,14 +101,11 @@ impl Events {
             Ok::<_, CollectError>(format)
         };
         let window = optional("kvm", "kvm_halt_poll_ns", "window_ns, change, poll_ns")?;
-        let is_stamped = wakeup.number("latency_ns").is_ok();
-        let of_waking = if is_stamped {
-            "wake"
-        } else {
-            "wake_latency_ns, wake"
-        };
+        let of_kvm = tracefs::latency_of_kvm(&wakeup);
+        let of_waking = of_kvm.as_ref().map_or("wake_latency_ns, wake", |_| "wake");
         let waking = optional("sched", "sched_waking", of_waking)?;
         let switch = optional("sched", "sched_switch", "poll_ns, poll_cut")?;
+        missing.extend(of_kvm);
         let others = [&window, &waking, &switch].map(Option::as_ref);
         Ok((Self::of(&wakeup, others)?, missing))
     }
