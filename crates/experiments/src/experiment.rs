@@ -63,7 +63,6 @@ mod guest_poll_shared;
 mod pic_in_kernel;
 mod poll_sweep;
 mod poll_time;
-mod resource_isolation;
 mod shared_framebuffer;
 mod smart_idle_poll;
 mod tuned;

@@ -10,4 +10,3 @@ pub mod guest;
 pub mod host_thread;
 mod proposal;
 pub mod render;
-pub mod resctrl;

@@ -13,7 +13,6 @@ use haltwise_experiments::experiment::recorder::Haltwise;
 use haltwise_experiments::experiment::registry::{EXPERIMENTS, find};
 use haltwise_experiments::experiment::{Experiment, verdicts};
 use haltwise_experiments::render;
-use haltwise_experiments::resctrl::{self, Root};
 use haltwise_lab::interrupt::Interrupt;
 use haltwise_lab::program::{self, print};
 
@@ -55,9 +54,6 @@ struct Args {
     /// Record nothing meanwhile
     #[arg(long)]
     no_haltwise: bool,
-    /// Make classes in this root of resctrl [default: in a fake one, which isolates nothing]
-    #[arg(long, value_name = "DIR")]
-    resctrl: Option<PathBuf>,
 }
 
 impl Args {
@@ -126,9 +122,6 @@ fn read(file: &Path) -> anyhow::Result<Report> {
 }
 
 fn measure(args: &Args, experiments: &[&'static Experiment]) -> anyhow::Result<Report> {
-    if let Some(root) = &args.resctrl {
-        resctrl::grant(Root::open(root)?);
-    }
     let interrupt = Interrupt::new().context("listen for signals")?;
     let terminal = std::io::stderr().is_terminal();
     let mut last = String::new();

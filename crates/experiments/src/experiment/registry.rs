@@ -2,8 +2,7 @@
 
 use super::{
     Experiment, async_block, dynamic, event_nic, exitless_timer, guest_halt_poll,
-    guest_poll_shared, pic_in_kernel, poll_sweep, poll_time, resource_isolation,
-    shared_framebuffer, smart_idle_poll,
+    guest_poll_shared, pic_in_kernel, poll_sweep, poll_time, shared_framebuffer, smart_idle_poll,
 };
 
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -18,7 +17,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     async_block::EXPERIMENT,
     event_nic::EXPERIMENT,
     shared_framebuffer::EXPERIMENT,
-    resource_isolation::EXPERIMENT,
 ];
 
 pub fn find(name: &str) -> Option<&'static Experiment> {

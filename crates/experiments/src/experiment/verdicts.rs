@@ -76,14 +76,14 @@ fn of_witness(witness: &Witness) -> FoundIntegrity {
     }
 }
 
-/// A kept run, judged by this version. An experiment that it does not know is left as it is.
+/// A kept run, judged by this version. An experiment that it does not know is left out.
 pub fn judge(report: Report) -> Report {
-    let one = |found: Found| match find(&found.name) {
-        Some(experiment) if found.failed.is_none() => judge_one(experiment, found),
-        _ => found,
+    let one = |found: Found| match (find(&found.name)?, &found.failed) {
+        (experiment, None) => Some(judge_one(experiment, found)),
+        _ => Some(found),
     };
     Report {
-        experiments: report.experiments.into_iter().map(one).collect(),
+        experiments: report.experiments.into_iter().filter_map(one).collect(),
         ..report
     }
 }
