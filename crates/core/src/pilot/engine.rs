@@ -314,7 +314,7 @@ impl<E: Evidence> Pilot<E> {
             return;
         }
         let (members, now_ns) = (&self.members, self.now_ns);
-        let targets = self.targets.values().filter(|it| !it.observed.is_excluded);
+        let targets = self.targets.values().filter(|it| !it.is_left());
         let due = targets.flat_map(|target| {
             let is_held = target.set.is_some();
             let vms = target.observed.members.iter().copied();
@@ -403,7 +403,9 @@ impl<E: Evidence> Pilot<E> {
         member.looked(chunk, self.now_ns);
         self.each(&[], |pilot, target| {
             let is_its = target.observed.members.contains(&vm);
-            if target.observed.is_excluded || !is_its || !target.looked() {
+            // Of one that is to be restored, facts may be of both settings.
+            let is_left = target.is_left() || target.owed.is_some();
+            if is_left || !is_its || !target.looked() {
                 return Vec::new();
             }
             pilot.weigh(target);
@@ -416,12 +418,9 @@ impl<E: Evidence> Pilot<E> {
         let facts = facts_of(&self.members, target);
         target.answer = self.setup.evidence.weigh(&facts, &question);
         target.is_new = true;
-        match &target.answer {
-            Some(answer) => target.more_poll_percent = answer.more_poll_than_found_percent,
-            None => {
-                "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
-                    .clone_into(&mut target.why);
-            }
+        if target.answer.is_none() {
+            "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
+                .clone_into(&mut target.why);
         }
     }
 

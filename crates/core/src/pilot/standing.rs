@@ -61,7 +61,7 @@ pub struct OfVm {
     /// Loss, as a share.
     pub regret: Option<f64>,
     pub counts: Option<Counts>,
-    /// Whether its halts have been recorded, or there were none to record.
+    /// Whether its halts have been recorded, or there were none to record, or it is left alone.
     pub has_been_looked_at: bool,
     /// Mean wake-up latency of a halt at the last look.
     pub latency_mean_ns: Option<f64>,
@@ -157,6 +157,7 @@ impl<E: Evidence> Pilot<E> {
                 measured: target.known.measured.filter(|_| is_kept),
                 saved_ns: self.saved_ns(vm, member),
                 regret: Some(target.known.regret.share()),
+                has_been_looked_at: of.has_been_looked_at || target.is_hands_off(),
                 latency_mean_ns: answer.map(|answer| answer.latency_mean_ns),
                 ..of
             };

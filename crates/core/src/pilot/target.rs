@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::decision::{Change, Decision, Kind};
-use super::evidence::Answer;
-use super::input::{Ceiling, Scope};
+use super::evidence::{Answer, Choice};
+use super::input::{Ceiling, Held, Scope};
 use super::memory::{Known, OfTarget};
 use super::observed::Observed;
 use super::trial::{self, MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
+use crate::parameter::Values;
 use crate::stats::Interval;
 
 /// Whether a target has that setting: a VM's is its ceiling alone, and the other parameters are the host's.
@@ -130,9 +131,6 @@ pub(super) struct Target {
     looks: usize,
     pub(super) predicted: Option<Interval>,
     pub(super) would: Option<Knobs>,
-    /// By how much more is polled than under the setting found, in % of one CPU: by the last answer, and until there is one by
-    /// what its trial was to change.
-    pub(super) more_poll_percent: f64,
     pub(super) known: Known,
     /// Weight of latency for each of its VMs, as last read.
     goals: BTreeMap<VmKey, u64>,
@@ -146,8 +144,9 @@ pub(super) struct Target {
 pub(super) enum SetBy {
     /// The pilot, or it was found.
     Known,
-    /// A change of the pilot's that failed and was made nevertheless.
-    Late,
+    /// Another program, of which the target takes it as found; or a change of the pilot's that failed and was made
+    /// nevertheless: facts of before are of another setting.
+    Moved(&'static str),
     /// Another program, in words.
     Another(String),
 }
@@ -178,7 +177,12 @@ impl Target {
         let ours = held.map(|held| held.ours);
         // With a memory, the journal's setting before explains nothing: an earlier run may have taken another one over since.
         let known = match &memory {
-            Some(of) => [of.set, ours, Some(of.found), of.trial_from],
+            Some(of) => {
+                // The record has other parameters of the host as they are in force.
+                let set = |of: Held<Knobs>| Values::from(of.ours).beyond(&of.before.into());
+                let set = held.map(|held| set(held).over(of.found).into());
+                [of.set, set, Some(of.found), of.trial_from]
+            }
             None => [held.map(|held| held.before), ours, None, None],
         };
         let is_known = known.into_iter().flatten().any(is_now);
@@ -257,20 +261,29 @@ impl Target {
         if self.is_hands_off() {
             return SetBy::Known;
         }
-        if self.observed.ceiling == Ceiling::Follows && self.set.is_none() {
-            // It has none of its own, and takes what the host's parameter is; what the pilot found is what that was.
-            self.found = now;
-            self.followed = Some(self.observed.without);
-            return SetBy::Known;
-        }
+        let before = self.in_force();
         // The host's other parameters may change under a ceiling of a VM.
         if let Scope::Vm(_) = self.scope {
-            for knobs in self.set.iter_mut().chain([&mut self.found]) {
+            self.settings_mut().for_each(|knobs| {
                 *knobs = Knobs {
                     halt_poll_ns: knobs.halt_poll_ns,
                     ..now
                 };
+            });
+        }
+        let set_by = if before == now {
+            SetBy::Known
+        } else {
+            SetBy::Moved("the host's parameters have changed")
+        };
+        if self.observed.ceiling == Ceiling::Follows && self.set.is_none() {
+            // It has none of its own, and takes what the host's parameter is; what the pilot found is what that was.
+            if let State::Trial(trial) = &mut self.state {
+                trial.from = now;
             }
+            self.found = now;
+            self.followed = Some(self.observed.without);
+            return set_by;
         }
         let expected = self.in_force();
         // One whose VMM can no longer be asked says nothing of it.
@@ -279,10 +292,10 @@ impl Target {
         if is_same(self.scope, expected, now) && !has_own {
             // A change that failed was not made, as is known once its VMM answers.
             self.is_unsure &= !self.observed.has_answered;
-            return SetBy::Known;
+            return set_by;
         }
         if self.was_made() {
-            return SetBy::Late;
+            return SetBy::Moved("a change that had failed was made after all");
         }
         if self.observed.is_excluded && self.set.is_none() {
             return SetBy::Known;
@@ -297,6 +310,20 @@ impl Target {
                 "halt_poll_ns is {now} and was {before}: it was modified externally, and is left alone"
             )
         })
+    }
+
+    /// All settings that it had, has, or is to have.
+    fn settings_mut(&mut self) -> impl Iterator<Item = &mut Knobs> {
+        let on_trial = match &mut self.state {
+            State::Trial(trial) => Some([&mut trial.from, &mut trial.choice.knobs]),
+            _ => None,
+        };
+        let owed = self.owed.as_mut().map(|owed| &mut owed.to);
+        let known = [Some(&mut self.found), self.set.as_mut(), owed];
+        known
+            .into_iter()
+            .flatten()
+            .chain(on_trial.into_iter().flatten())
     }
 
     /// Whether the setting in force, which is not the expected one, comes from a change of the pilot's that failed and
@@ -406,9 +433,28 @@ impl Target {
     /// Whether the setting that was set may poll more than the setting found: as it did last, or because its ceiling is
     /// higher, whatever the load becomes.
     pub(super) fn polls_more(&self) -> bool {
-        self.set.is_some_and(|set| {
-            self.more_poll_percent > 0.0 || set.halt_poll_ns > self.found.halt_poll_ns
-        })
+        let answer = self.answer.as_ref();
+        let polled_more = answer.is_some_and(|it| it.more_poll_than_found_percent > 0.0);
+        let set = self.set.as_ref();
+        set.is_some_and(|set| polled_more || set.halt_poll_ns > self.found.halt_poll_ns)
+    }
+
+    /// A setting is kept: until the next look, its trial says what it costs and polls.
+    pub(super) fn keeps(&mut self, choice: &Choice, measured: Interval) {
+        self.known.measured = Some(measured);
+        let Some(answer) = &mut self.answer else {
+            return;
+        };
+        let ratio = |share: f64| (1.0 + share).max(0.01);
+        answer.cost_per_halt_ns *= ratio(measured.value);
+        let before = answer.found_ratio.value;
+        answer.found_ratio = Interval {
+            value: before / ratio(measured.value),
+            low: before / ratio(measured.high),
+            high: before / ratio(measured.low),
+        };
+        answer.more_poll_than_found_percent += choice.more_poll_cpu_percent;
+        answer.choice = None;
     }
 
     pub(super) fn trial(&self) -> Option<&Trial> {
@@ -416,6 +462,11 @@ impl Target {
             State::Trial(trial) => Some(trial),
             _ => None,
         }
+    }
+
+    /// Whether the configuration, or another program, has the pilot leave it alone.
+    pub(super) fn is_left(&self) -> bool {
+        self.observed.is_excluded || self.is_hands_off()
     }
 
     pub(super) fn is_hands_off(&self) -> bool {
@@ -538,22 +589,5 @@ mod test {
         for (members, times) in [(1, 100), (8, 100), (9, 50), (25, 25), (800, 1)] {
             assert_eq!(weighed(members), times, "{members} VMs");
         }
-    }
-
-    #[test]
-    fn a_ceiling_that_an_earlier_run_tried_is_restored_whatever_the_other_parameters_are() {
-        let target = |[ceiling_ns, grow]: [u32; 2]| {
-            let observed = Observed {
-                now: Knobs::of([ceiling_ns, grow, 10_000, 0]),
-                ..Observed::default()
-            };
-            Target::new(Scope::Vm(VmKey::first(Pid(1), 1)), observed, 0)
-        };
-        let [found, tried] = [[200_000, 2], [5_000, 2]].map(target);
-        let mut memory = found.memory(0);
-        (memory.set, memory.trial_from) = (Some(tried.found), Some(found.found));
-        let mut restarted = target([5_000, 3]);
-        restarted.adopt(Some(memory), false);
-        assert_eq!(restarted.owed.map(|owed| owed.to), Some(found.found));
     }
 }

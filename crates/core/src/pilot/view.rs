@@ -182,18 +182,4 @@ mod test {
         // Phases are known to last.
         assert!(view.remaining_ns(now_ns) > began_ns as f64 / 2.0);
     }
-
-    #[test]
-    fn what_a_new_setting_does_is_no_phase() {
-        let mut view = View::new(0);
-        for n in 1..=20 {
-            if n == 10 {
-                view.relearn();
-            }
-            let mean_ns = if n < 10 { 100_000 } else { 180_000 };
-            let compared = view.take(&counts(20_000, mean_ns), n * INTERVAL_NS);
-            assert_eq!(compared, Compared::Same, "{n}");
-        }
-        assert_eq!(view.age_ns(20 * INTERVAL_NS), 20 * INTERVAL_NS);
-    }
 }

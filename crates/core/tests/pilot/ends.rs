@@ -1,12 +1,12 @@
 //! A setting on trial and a setting that was kept, and each event that can end them: for a VM with a ceiling of its own, for
 //! one that follows the host's parameter, and for that parameter.
 
+use haltwise_core::pilot::Parameters;
 use haltwise_core::pilot::decision::Kind;
 use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
-use haltwise_core::pilot::{Limits, Parameters};
 
 use super::load::{EACH_15_US, Replays};
-use super::world::{PRESSED, SECOND, World, acts, density};
+use super::world::{OFF, PRESSED, SECOND, World, density};
 
 /// State of a setting after an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,12 +22,6 @@ enum End {
 use End::{Found, Stays, Theirs};
 
 type Event = fn(&mut World, Scope);
-
-fn limits(world: &mut World, change: fn(&mut Limits)) {
-    let mut limits = acts();
-    change(&mut limits);
-    world.limit(limits);
-}
 
 /// Three readings after an event, or until something ends.
 fn end_after(event: Event, (ceiling, target): (Ceiling, Option<Scope>), kind: Kind) -> End {
@@ -46,11 +40,8 @@ fn end_after(event: Event, (ceiling, target): (Ceiling, Option<Scope>), kind: Ki
             world.turn();
         }
     }
-    match world
-        .decisions
-        .iter()
-        .find(|(_, of, kind)| *of == scope && ends.contains(kind))
-    {
+    let mut decisions = world.decisions.iter();
+    match decisions.find(|(_, of, kind)| *of == scope && ends.contains(kind)) {
         None => Stays,
         Some((_, _, Kind::HandsOff)) => Theirs,
         Some(_) => {
@@ -62,11 +53,14 @@ fn end_after(event: Event, (ceiling, target): (Ceiling, Option<Scope>), kind: Ki
 
 /// Each of these events has these ends: of a ceiling and of the host's parameter, on trial and kept.
 fn have_ends(events: &[Event], ends: [[End; 2]; 2]) {
-    let own = (Ceiling::Own(0), None);
-    let follows = (Ceiling::Follows, None);
     let host = (Ceiling::Fixed, Some(Scope::Host));
+    let of_vms = [(OFF, None), (Ceiling::Follows, None)];
     for (nth, event) in events.iter().enumerate() {
-        for (target, ends) in [(own, ends[0]), (follows, ends[0]), (host, ends[1])] {
+        for (target, ends) in of_vms
+            .map(|it| (it, ends[0]))
+            .into_iter()
+            .chain([(host, ends[1])])
+        {
             let now = [Kind::On, Kind::Keep].map(|kind| end_after(*event, target, kind));
             assert_eq!(now, ends, "event {nth} of {target:?}");
         }
@@ -79,18 +73,16 @@ fn what_a_guard_or_the_configuration_forbids_is_restored() {
         |world, _| world.host.cpu_pressure = PRESSED,
         |world, _| world.host.busy_cpus = Some(63.5),
         |world, _| world.host.sched_ext = true,
-        |world, _| limits(world, |it| it.max_poll_cpu_percent = Some(1.0)),
-        |world, _| limits(world, |it| it.max_ceiling_ns = 1_000),
+        |world, _| world.limit(|it| it.max_poll_cpu_percent = Some(1.0)),
+        |world, _| world.limit(|it| it.max_ceiling_ns = 1_000),
         |world, _| world.vms[0].seen.goal = Some(density()),
         |world, _| world.vms[0].seen.goal = None,
         |world, _| world.vms[0].is_blind = true,
     ];
     have_ends(&events, [[Found; 2]; 2]);
-    have_ends(
-        &[|world, _| limits(world, |it| it.ceilings = false)],
-        [[Found; 2], [Stays; 2]],
-    );
-    let no_parameters: Event = |world, _| limits(world, |it| it.parameters = Parameters::Never);
+    let no_ceilings: Event = |world, _| world.limit(|it| it.ceilings = false);
+    have_ends(&[no_ceilings], [[Found; 2], [Stays; 2]]);
+    let no_parameters: Event = |world, _| world.limit(|it| it.parameters = Parameters::Never);
     have_ends(&[no_parameters], [[Stays; 2], [Found; 2]]);
     // The parameter stays where no VM is left that follows it.
     let polls_itself: Event = |world, _| world.vms[0].seen.polls_itself = true;
@@ -112,7 +104,7 @@ fn what_is_not_known_ends_nothing() {
 #[test]
 fn a_trial_ends_with_its_run_and_a_kept_setting_stays() {
     let events: [Event; 5] = [
-        |world, _| limits(world, |it| it.may_act = false),
+        |world, _| world.limit(|it| it.may_act = false),
         |world, _| world.stops(),
         |world, _| world.restarts(),
         |world, _| {
@@ -124,11 +116,21 @@ fn a_trial_ends_with_its_run_and_a_kept_setting_stays() {
     have_ends(&events, [[Found, Stays]; 2]);
 }
 
+/// A ceiling of a VM stays its own where another parameter of the host changes, also while no pilot runs; what was
+/// measured of it before does not count.
 #[test]
 fn what_another_program_sets_or_undoes_is_left_alone() {
     let events: [Event; 2] = [
         |world, scope| world.settings.is_set_by_another(scope, 7_000),
-        |world, _| world.settings.is_undone_by_another(),
+        |world, _| world.settings.undo(),
     ];
     have_ends(&events, [[Theirs; 2]; 2]);
+    let others: [Event; 2] = [
+        |world, _| world.grow_is_set_by_another(),
+        |world, _| {
+            world.grow_is_set_by_another();
+            world.restarts();
+        },
+    ];
+    have_ends(&others, [[Found, Stays], [Theirs; 2]]);
 }

@@ -21,7 +21,7 @@ const SETTLED: usize = 24;
 /// changes each. Three more are better settings that are kept one after the other.
 const SETTLED_IN_A_DAY: usize = 21;
 
-/// Readings after which a setting is gone that a guard, or the configuration, forbids.
+/// Readings after which a setting is gone that a guard, or the configuration, forbids, or that an earlier run only tried.
 const GONE: u32 = 2;
 
 /// Readings after which a target that is to be left alone has its setting again: it may be a trial's until then.
@@ -52,10 +52,14 @@ impl Costs {
 pub(crate) struct Laws {
     changes: BTreeMap<Scope, Vec<u64>>,
     settled: BTreeMap<Scope, Vec<u64>>,
-    /// For how many readings something stays that has to go, by the most that it may.
-    pub(crate) stays: BTreeMap<(Scope, u32), u32>,
+    /// The setting of each target that was kept last.
+    kept: BTreeMap<Scope, u32>,
     /// Targets that are left to another program.
     pub(crate) left: BTreeSet<Scope>,
+    /// Targets whose last change failed.
+    pub(crate) stuck: BTreeSet<Scope>,
+    /// For how many readings something stays that has to go, by the most that it may.
+    pub(crate) stays: BTreeMap<(Scope, u32), u32>,
     pub(crate) all: Costs,
     /// VMs together for as long as they follow the host's parameter.
     pub(crate) following: Costs,
@@ -100,25 +104,28 @@ impl World {
         let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         let is_left = self.laws.left.contains(&scope);
         if kind == Kind::HandsOff {
-            let is_theirs = self.settings.get(scope).theirs.is_some();
+            let is_theirs = self.settings.get(scope).is_theirs;
             holds(is_theirs, "another program has set it");
             self.laws.left.insert(scope);
         }
+        holds(!decision.is_made || !is_left, "it is not theirs");
         let restores = matches!(kind, Kind::GoBack | Kind::Restore);
         let is_writable = scope != Scope::Host || self.host.is_writable;
-        holds(!decision.is_made || !is_left, "it is not theirs");
         holds(
             !decision.is_made || self.limits.may_act || restores,
             "it may act",
         );
         holds(!decision.is_made || is_writable, "it can be written");
+        if let (Kind::Keep | Kind::Again, Some(change)) = (kind, decision.change) {
+            self.laws.kept.insert(scope, change.to.halt_poll_ns);
+        }
         if !matches!(kind, Kind::Try | Kind::On | Kind::Again) {
             return;
         }
         let change = decision.change.unwrap();
         let [from_ns, to_ns] = [change.from, change.to].map(|knobs| knobs.halt_poll_ns);
         holds(to_ns <= self.limits.max_ceiling_ns, "within the limit");
-        for guard in self.pilot.standing().guards.iter().filter(|it| it.holds) {
+        for guard in self.pilot().standing().guards.iter().filter(|it| it.holds) {
             // A trial under way goes on while a figure is not known.
             let goes_on = kind == Kind::On && guard.is_not_known();
             let is_less = to_ns <= from_ns && guard.guard.is_of_polling();
@@ -160,34 +167,42 @@ impl World {
 
     /// A setting that has to go is restored within a few readings: of each target, and of VMs that are left alone.
     pub(crate) fn is_restored_in_time(&mut self) {
+        let Some(pilot) = self.pilot.as_ref().filter(|_| self.may_restore) else {
+            return;
+        };
+        let vms = pilot.standing().vms.into_iter();
+        let on_trial = vms.filter(|of| of.state == "trial").find_map(|of| of.scope);
         let host = self.settings.0[&Scope::Host];
-        let is_shared = self.limits.parameters == Parameters::Shared || host.theirs.is_some();
+        let is_shared = self.limits.parameters == Parameters::Shared || host.is_theirs;
         for at in 0..self.vms.len() {
             let vm = &self.vms[at];
             let (scope, found) = (vm.scope(), vm.found_ns);
             let (setting, is_changed) = (self.settings.0[&scope], self.at(scope) != found);
-            let is_ours = setting.own.is_some() && setting.theirs.is_none();
+            let is_ours = setting.own.is_some() && !setting.is_theirs;
             let follows_ours = vm.seen.goal.is_none() && setting.own.is_none() && !is_shared;
             let is_left = if vm.seen.polls_itself {
                 is_ours
             } else {
                 follows_ours
             };
-            let has_to_go = is_ours && self.has_to_go(scope, found);
+            let has_to_go = is_ours && self.has_to_go(scope, found, on_trial);
             self.stays(scope, LEFT_ALONE, is_left && is_changed);
             self.stays(scope, GONE, has_to_go);
         }
         let found = self.settings.without(Scope::Host);
-        let has_to_go = host.theirs.is_none() && self.has_to_go(Scope::Host, found);
+        let has_to_go = !host.is_theirs && self.has_to_go(Scope::Host, found, on_trial);
         self.stays(Scope::Host, GONE, has_to_go);
     }
 
-    /// Whether a setting polls more than the setting found while a guard forbids that, or is outside of the limits.
-    fn has_to_go(&self, scope: Scope, found: u32) -> bool {
+    /// Whether a setting polls more than the setting found while a guard forbids that, is outside of the limits, or is
+    /// neither on trial nor kept.
+    fn has_to_go(&self, scope: Scope, found: u32, on_trial: Option<Scope>) -> bool {
         let (now, limits) = (self.at(scope), &self.limits);
         let is_never = scope == Scope::Host && limits.parameters == Parameters::Never;
+        let is_left = on_trial == Some(scope) || self.laws.stuck.contains(&scope);
+        let is_kept = is_left || self.laws.kept.get(&scope) == Some(&now);
         let polls_more = now > found && self.forbids_polling() == Some(true);
-        polls_more || (now != found && (is_never || now > limits.max_ceiling_ns))
+        polls_more || (now != found && (is_never || !is_kept || now > limits.max_ceiling_ns))
     }
 
     fn stays(&mut self, scope: Scope, most: u32, must_go: bool) {
@@ -202,14 +217,14 @@ impl World {
         for vm in &mut self.vms {
             let scope = vm.scope();
             let setting = &settings.0[&scope];
-            if setting.theirs.is_some() || vm.seen.goal.is_none() {
+            if setting.is_theirs || vm.seen.goal.is_none() {
                 continue;
             }
             let follows = setting.own.is_none();
             if follows {
                 vm.found_ns = settings.without(Scope::Host);
             }
-            let of = |ns: u32| seconds * vm.load.per_s(ns);
+            let of = |ns: u32| seconds * vm.load.cost(ns);
             let (actual, found) = (of(settings.in_force(scope)), of(vm.found_ns));
             if !follows {
                 vm.costs.add(actual, found);

@@ -5,9 +5,8 @@ use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 
 use super::load::{EACH_15_US, EACH_150_US, Load, TICKING};
 use super::settings::FOUND;
-use super::world::{Answer, FREE, PRESSED, SECOND, World, full};
+use super::world::{FREE, OFF, OWN, PRESSED, SECOND, World, full};
 
-const OWN: Ceiling = Ceiling::Own(FOUND);
 const ENDS: [Kind; 2] = [Kind::Keep, Kind::GoBack];
 
 /// A VM whose setting was kept, and one on trial since a time.
@@ -34,9 +33,9 @@ fn a_vm_whose_load_changes_is_looked_at_while_another_is_on_trial() {
 /// Another VM's setting is restored while the trial waits for a look at that VM.
 #[test]
 fn a_trial_goes_on_where_the_look_that_it_waits_for_is_dropped() {
-    let (mut world, [kept, tried], _) = kept_and_tried(EACH_15_US, Ceiling::Own(0));
+    let (mut world, [kept, tried], _) = kept_and_tried(EACH_15_US, OFF);
     let is_look = |world: &World| {
-        let wanted = world.pilot.wanted();
+        let wanted = world.pilot.as_ref().unwrap().wanted();
         wanted.is_some_and(|wanted| Scope::Vm(wanted.vms[0]) == kept)
     };
     world.turn_until(is_look);
@@ -63,16 +62,15 @@ fn settings_that_gain_pay_for_looks() {
         world.looks.len() - before
     };
     // With 10 s of CPU time in an hour at most, there is one look a minute.
-    let without = looks(EACH_15_US);
+    let [without, with] = [EACH_15_US, EACH_150_US].map(looks);
     assert!((55..=65).contains(&without), "{without}");
-    let with = looks(EACH_150_US);
     assert!(with > 2 * without, "{with} and {without}");
 }
 
 #[test]
 fn a_choice_that_had_to_wait_needs_no_other_look() {
     let mut world = World::new();
-    let vm = world.comes(EACH_15_US, Ceiling::Own(0));
+    let vm = world.comes(EACH_15_US, OFF);
     world.host.cpu_pressure = PRESSED;
     world.pass(360);
     assert_eq!(world.decisions, []);
@@ -94,7 +92,7 @@ fn a_trial_ends_when_the_load_of_its_vm_changes() {
         let mut world = World::new();
         let vm = world.comes(load, OWN);
         let began = world.until(vm, Kind::Try);
-        world.vm(vm).load.halts_per_s /= less;
+        world.vm(vm).load.per_s /= less;
         world.host.cpu_pressure = Pressure::Share(pressure);
         // A round of 10 s for each period holds two under the setting before; with the next, four periods.
         let ended = world.until(vm, Kind::GoBack);
@@ -115,16 +113,17 @@ fn a_trial_ends_when_the_load_of_its_vm_changes() {
 fn a_back_off_ends_with_the_load_of_most_halts() {
     let tries = |which: usize, part: f64, pressed: f64| {
         let mut world = World::new();
-        world.answers = Box::new(|decision| match decision.kind {
-            Kind::On => full(),
-            _ => Answer::Made,
-        });
+        world.answers = Some(Box::new(|decision| match decision.kind {
+            Kind::On => full(decision),
+            _ => (true, Some(Ok(()))),
+        }));
         let loads = [[EACH_150_US].as_slice(), &[TICKING; 7]].concat();
-        let comes = |load: &Load| world.comes(*load, Ceiling::Fixed);
-        let vms: Vec<Scope> = loads.iter().map(comes).collect();
+        for load in &loads {
+            world.comes(*load, Ceiling::Fixed);
+        }
         for phase in 0..100 {
             let (times, pressure) = ([1.0, part][phase % 2], [0.01, pressed][phase % 2]);
-            world.vm(vms[which]).load.halts_per_s = loads[which].halts_per_s * times;
+            world.vms[which].load.per_s = loads[which].per_s * times;
             world.host.cpu_pressure = Pressure::Share(pressure);
             world.pass(30);
         }
@@ -149,4 +148,15 @@ fn a_period_holds_no_halts_of_an_earlier_look() {
     world.vm(ticks).is_blind = true;
     world.until(Scope::Host, Kind::Keep);
     assert_eq!(world.count(Kind::GoBack), 0, "{:?}", world.decisions);
+}
+
+/// The host's parameter is tried once most of the halts were looked at twice.
+#[test]
+fn a_trial_of_several_vms_rests_on_looks_at_most_of_them() {
+    let mut world = World::new();
+    let vms = [(); 10].map(|()| world.comes(EACH_150_US, Ceiling::Fixed));
+    world.until(Scope::Host, Kind::Try);
+    let looks = |vm: &Scope| world.looks.iter().filter(|of| *of == vm).count();
+    let twice = vms.iter().filter(|vm| looks(vm) >= 2).count();
+    assert!(twice >= 9, "{twice} of 10: {:?}", world.looks);
 }

@@ -16,12 +16,10 @@
 
 mod ends;
 mod fleet;
+mod foreign;
 mod guarded;
 mod laws;
 mod load;
 mod looks;
-mod others;
-mod refused;
 mod settings;
-mod shared;
 mod world;

@@ -13,30 +13,25 @@ pub(crate) struct Setting {
     /// `None`: a VM that follows the host's parameter.
     pub(crate) own: Option<u32>,
     pub(crate) is_fixed: bool,
+    /// As it would be without the pilot.
     first: Option<u32>,
     /// The journal: the setting before, and the one that the pilot made.
     pub(crate) entry: Option<(Option<u32>, u32)>,
-    /// The value that another program has set.
-    pub(crate) theirs: Option<u32>,
+    /// Another program has set it.
+    pub(crate) is_theirs: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Settings(pub(crate) BTreeMap<Scope, Setting>);
 
 impl Settings {
-    pub(crate) fn of_host(ns: u32) -> Self {
-        let mut settings = Self(BTreeMap::new());
-        settings.comes(Scope::Host, Ceiling::Own(ns));
-        settings
-    }
-
     pub(crate) fn comes(&mut self, scope: Scope, ceiling: Ceiling) {
         let setting = Setting {
             own: ceiling.own(),
             is_fixed: ceiling == Ceiling::Fixed,
             first: ceiling.own(),
             entry: None,
-            theirs: None,
+            is_theirs: false,
         };
         self.0.insert(scope, setting);
     }
@@ -46,8 +41,7 @@ impl Settings {
     }
 
     pub(crate) fn in_force(&self, scope: Scope) -> u32 {
-        let of_host = || self.0[&Scope::Host].own;
-        self.0[&scope].own.or_else(of_host).unwrap()
+        self.0[&scope].own.or(self.0[&Scope::Host].own).unwrap()
     }
 
     pub(crate) fn ceiling(&self, scope: Scope) -> Ceiling {
@@ -59,24 +53,20 @@ impl Settings {
 
     /// The setting that would be in force without the pilot.
     pub(crate) fn without(&self, scope: Scope) -> u32 {
-        let host = self.0[&Scope::Host];
-        let first = self.0[&scope].first.filter(|_| scope != Scope::Host);
-        first.or(host.theirs).or(host.first).unwrap()
+        self.0[&scope].first.or(self.0[&Scope::Host].first).unwrap()
     }
 
     pub(crate) fn held(&self, scope: Scope) -> Option<Held<u32>> {
         let ((before, ours), host) = (self.0[&scope].entry?, self.0[&Scope::Host]);
         let followed = host.entry.map_or(host.own, |(before, _)| before);
-        Some(Held {
-            before: before.or(followed).unwrap(),
-            ours,
-        })
+        let before = before.or(followed).unwrap();
+        Some(Held { before, ours })
     }
 
     pub(crate) fn is_set_by_another(&mut self, scope: Scope, ns: u32) {
         let setting = self.get(scope);
         if setting.own != Some(ns) {
-            (setting.own, setting.theirs) = (Some(ns), Some(ns));
+            (setting.own, setting.first, setting.is_theirs) = (Some(ns), Some(ns), true);
         }
     }
 
@@ -102,32 +92,17 @@ impl Settings {
         Ok(())
     }
 
-    /// `haltwise undo`: restores what the pilot set and nothing else has changed since; gives which.
-    pub(crate) fn undo(&mut self) -> Vec<Scope> {
-        let is_ours = |(_, setting): &(&Scope, &Setting)| {
-            setting
-                .entry
-                .is_some_and(|(_, ours)| setting.own == Some(ours))
-        };
-        let ours: Vec<Scope> = self
-            .0
-            .iter()
-            .filter(is_ours)
-            .map(|(scope, _)| *scope)
-            .collect();
+    /// `haltwise undo`, by another program: restores what the pilot set and nothing else has changed since.
+    pub(crate) fn undo(&mut self) {
         // The host's first: VMs that followed it take the restored value.
-        for scope in ours.iter().rev() {
-            let (before, _) = self.0[scope].entry.unwrap();
-            self.get(*scope).own = Some(before.unwrap_or(self.in_force(Scope::Host)));
-        }
-        self.0.values_mut().for_each(|setting| setting.entry = None);
-        ours
-    }
-
-    pub(crate) fn is_undone_by_another(&mut self) {
-        for scope in self.undo() {
+        for scope in self.0.keys().rev().copied().collect::<Vec<_>>() {
+            let host = self.0[&Scope::Host].own;
             let setting = self.get(scope);
-            setting.theirs = setting.own;
+            if let Some((before, ours)) = setting.entry.take()
+                && setting.own == Some(ours)
+            {
+                (setting.own, setting.is_theirs) = (before.or(host), true);
+            }
         }
     }
 
@@ -135,9 +110,9 @@ impl Settings {
     pub(crate) fn can_be_undone(&self) {
         let mut undone = self.clone();
         undone.undo();
-        for (scope, setting) in &undone.0 {
-            if *scope == Scope::Host || setting.theirs.is_none() {
-                let [now, first] = [undone.in_force(*scope), undone.without(*scope)];
+        for (scope, setting) in &self.0 {
+            if *scope == Scope::Host || !setting.is_theirs {
+                let [now, first] = [undone.in_force(*scope), self.without(*scope)];
                 assert_eq!(now, first, "undo restores the first setting: {scope:?}");
             }
         }

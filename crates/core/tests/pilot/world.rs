@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Rule, Version};
+use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
 use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
@@ -14,53 +14,51 @@ use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
 use haltwise_core::workload::SplitMix64;
 
 use super::laws::{Costs, Laws};
-use super::load::{Chunk, Load, Replays, knobs};
+use super::load::{Chunk, Load, READINGS, Replays};
 use super::settings::{FOUND, Settings};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const STEP: u64 = 10 * SECOND;
 pub(crate) const HOUR: u64 = 3_600 * SECOND;
 
+pub(crate) const OWN: Ceiling = Ceiling::Own(FOUND);
+pub(crate) const OFF: Ceiling = Ceiling::Own(0);
+
 /// Other tasks want the CPUs, and do not.
 pub(crate) const PRESSED: Pressure = Pressure::Share(0.2);
 pub(crate) const FREE: Pressure = Pressure::Share(0.19);
 
 pub(crate) fn acts() -> Limits {
+    let may_act = true;
     Limits {
-        may_act: true,
+        may_act,
         ..Limits::default()
     }
 }
 
 pub(crate) fn density() -> Goal {
+    let name = "density".to_owned();
     Goal {
-        name: "density".to_owned(),
+        name,
         weight_milli: 0,
     }
 }
 
-/// Result of a change that is to be made.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answer {
-    Made,
-    Refused(Refusal),
-    /// It is made, and the journal cannot record that.
-    MadeAndRefused(Refusal),
-    /// The daemon dies before the change, or after it.
-    Dies {
-        is_made: bool,
-    },
-}
+/// Whether a change is made, and its result: an error also where the journal cannot record it. `None`: the daemon dies over it.
+pub(crate) type Answer = (bool, Option<Result<(), Refusal>>);
 
-pub(crate) fn full() -> Answer {
-    Answer::Refused(Refusal::Failed("no space left on device".to_owned()))
+type Answers = Box<dyn FnMut(&Decision) -> Answer>;
+
+pub(crate) fn full(_: &Decision) -> Answer {
+    let why = "no space left on device".to_owned();
+    (false, Some(Err(Refusal::Failed(why))))
 }
 
 pub(crate) fn restores_nothing(decision: &Decision) -> Answer {
     if decision.kind.restores() {
-        full()
+        full(decision)
     } else {
-        Answer::Made
+        (true, Some(Ok(())))
     }
 }
 
@@ -83,26 +81,28 @@ impl Vm {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct World {
     pub(crate) now: u64,
     /// How far the pilot's clock is ahead.
     pub(crate) ahead: u64,
     pub(crate) vms: Vec<Vm>,
-    pub(crate) came: u32,
+    came: u32,
     pub(crate) settings: Settings,
-    /// Readings of the host, less its parameters.
+    /// Readings of the host; its ceiling is in `settings`.
     pub(crate) host: HostSeen,
     /// The last reading.
     pub(crate) read: Seen,
     pub(crate) limits: Limits,
-    pub(crate) pilot: Pilot<Replays>,
-    pub(crate) is_dead: bool,
+    /// `None`: it is dead.
+    pub(crate) pilot: Option<Pilot<Replays>>,
     /// The pilot was allowed to act at some time since it started.
-    may_restore: bool,
+    pub(crate) may_restore: bool,
     /// The memory as it was saved last.
     pub(crate) disk: Memory,
     pub(crate) laws: Laws,
-    pub(crate) answers: Box<dyn FnMut(&Decision) -> Answer>,
+    /// Whether a change is made, and its result; `None`: it is made.
+    pub(crate) answers: Option<Answers>,
     /// Varies counts and costs, where they vary; one reading of a thousand is impossible then.
     pub(crate) noise: Option<SplitMix64>,
     /// CPU time that a look takes.
@@ -112,73 +112,63 @@ pub(crate) struct World {
     pub(crate) decisions: Vec<(u64, Scope, Kind)>,
 }
 
-fn pilot(evidence: Replays, limits: Limits, memory: Memory, seed: u64) -> Pilot<Replays> {
-    Pilot::new(Setup {
-        evidence,
-        rule: Rule::of(Version::new(6, 12), Arch::X86),
-        limits,
-        memory,
-        proofs: Errors::default(),
-        seed,
-    })
-}
-
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(FOUND, Replays::wrong_by(0.0, 1))
     }
 
     pub(crate) fn with(param: u32, evidence: Replays) -> Self {
-        Self {
-            now: 0,
-            ahead: 0,
-            vms: Vec::new(),
-            came: 0,
-            settings: Settings::of_host(param),
-            host: HostSeen {
-                is_writable: true,
-                cpus: 64,
-                busy_cpus: Some(2.0),
-                cpu_pressure: Pressure::Share(0.01),
-                ..HostSeen::default()
-            },
-            read: Seen::default(),
+        let host = HostSeen {
+            knobs: Some(Knobs::defaults(Version::new(6, 12), Arch::X86)),
+            is_writable: true,
+            cpus: 64,
+            busy_cpus: Some(2.0),
+            cpu_pressure: Pressure::Share(0.01),
+            ..HostSeen::default()
+        };
+        let mut world = Self {
+            host,
             limits: acts(),
-            pilot: pilot(evidence, acts(), Memory::default(), 1),
-            is_dead: false,
-            may_restore: true,
-            disk: Memory::default(),
-            laws: Laws::default(),
-            answers: Box::new(|_| Answer::Made),
-            noise: None,
-            look_ns: 0,
-            recording: None,
-            looks: Vec::new(),
-            decisions: Vec::new(),
-        }
+            ..Self::default()
+        };
+        world.settings.comes(Scope::Host, Ceiling::Own(param));
+        world.starts(evidence, 1);
+        world
     }
 
     /// The pilot stops without a word, and starts with its memory.
     pub(crate) fn restarts(&mut self) {
-        self.disk = self.pilot.memory();
+        self.disk = self.pilot().memory();
         self.starts(Replays::wrong_by(0.0, 2), 2);
     }
 
     pub(crate) fn starts(&mut self, evidence: Replays, seed: u64) {
-        self.pilot = pilot(evidence, self.limits.clone(), self.disk.clone(), seed);
-        (self.recording, self.is_dead) = (None, false);
+        self.pilot = Some(Pilot::new(Setup {
+            evidence,
+            rule: Rule::of(Version::new(6, 12), Arch::X86),
+            limits: self.limits.clone(),
+            memory: self.disk.clone(),
+            proofs: Errors::default(),
+            seed,
+        }));
+        self.recording = None;
         self.may_restore = self.limits.may_act;
         self.host.own_cpu_ns = 0;
+    }
+
+    pub(crate) fn pilot(&mut self) -> &mut Pilot<Replays> {
+        self.pilot.as_mut().unwrap()
     }
 
     pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> Scope {
         let pid = 100 + self.came;
         self.came += 1;
         let key = VmKey::first(Pid(pid), u64::from(pid));
+        let goal = Some(Goal::default());
         let seen = VmSeen {
             key,
             vcpus: 1,
-            goal: Some(Goal::default()),
+            goal,
             has_answered: true,
             ..VmSeen::default()
         };
@@ -209,18 +199,39 @@ impl World {
         self.settings.in_force(scope)
     }
 
+    fn knobs(&self, halt_poll_ns: u32) -> Knobs {
+        Knobs {
+            halt_poll_ns,
+            ..self.host.knobs.unwrap()
+        }
+    }
+
+    /// Another program sets a parameter beside `halt_poll_ns`.
+    pub(crate) fn grow_is_set_by_another(&mut self) {
+        self.host.knobs.as_mut().unwrap().grow += 1;
+        self.settings.get(Scope::Host).is_theirs = true;
+    }
+
     /// A number near 1, where anything varies.
     fn about_one(&mut self, reach: f64) -> f64 {
         let draw = self.noise.as_mut();
         draw.map_or(1.0, |draw| 1.0 + reach * (2.0 * draw.unit() - 1.0))
     }
 
-    fn seen(&mut self, counted: bool) -> Seen {
+    /// The pilot reads the machine now.
+    pub(crate) fn reads(&mut self) {
+        self.reads_with(true);
+    }
+
+    pub(crate) fn reads_with(&mut self, counted: bool) {
+        READINGS.set(READINGS.get() + 1);
         let mut vms = Vec::new();
         for at in 0..self.vms.len() {
             let times = self.about_one(0.05);
-            let draw = self.noise.as_mut();
-            let is_impossible = draw.is_some_and(|draw| draw.below(1_000) == 0);
+            let is_impossible = self
+                .noise
+                .as_mut()
+                .is_some_and(|draw| draw.below(1_000) == 0);
             let (vm, settings) = (&self.vms[at], &self.settings);
             let scope = vm.scope();
             let mut counts = vm.load.counts(settings.in_force(scope), STEP, times);
@@ -235,45 +246,34 @@ impl World {
             });
         }
         let held = self.settings.held(Scope::Host).map(|held| Held {
-            before: knobs(held.before),
-            ours: knobs(held.ours),
+            before: self.knobs(held.before),
+            ours: self.knobs(held.ours),
         });
+        let knobs = Some(self.knobs(self.at(Scope::Host)));
         let host = HostSeen {
-            knobs: Some(knobs(self.at(Scope::Host))),
+            knobs,
             held,
             ..self.host.clone()
         };
         self.read = Seen { host, vms, counted };
-        self.read.clone()
-    }
-
-    /// The pilot reads the machine now.
-    pub(crate) fn reads(&mut self) {
-        self.reads_with(true);
-    }
-
-    pub(crate) fn reads_with(&mut self, counted: bool) {
-        if !self.is_dead {
-            let seen = self.seen(counted);
-            let decisions = self.pilot.step(self.now + self.ahead, seen);
+        if let Some(pilot) = &mut self.pilot {
+            let decisions = pilot.step(self.now + self.ahead, self.read.clone());
             self.carry_out(decisions);
         }
-        if !self.is_dead && self.may_restore {
-            self.is_restored_in_time();
-        }
+        self.is_restored_in_time();
     }
 
-    pub(crate) fn limit(&mut self, limits: Limits) {
-        self.limits = limits.clone();
-        self.may_restore |= limits.may_act;
-        if !self.is_dead {
-            let decisions = self.pilot.limit(limits);
+    pub(crate) fn limit(&mut self, change: impl FnOnce(&mut Limits)) {
+        change(&mut self.limits);
+        self.may_restore |= self.limits.may_act;
+        if let Some(pilot) = &mut self.pilot {
+            let decisions = pilot.limit(self.limits.clone());
             self.carry_out(decisions);
         }
     }
 
     pub(crate) fn stops(&mut self) {
-        let decisions = self.pilot.stop();
+        let decisions = self.pilot().stop();
         self.carry_out(decisions);
     }
 
@@ -289,28 +289,29 @@ impl World {
                 let Some(made) = self.make(&decision) else {
                     return self.dies();
                 };
-                decisions.extend(self.pilot.made(self.now + self.ahead, &decision, made));
+                let now = self.now + self.ahead;
+                decisions.extend(self.pilot().made(now, &decision, made));
                 self.save_with(&decision);
             }
         }
         // A recording of these facts may be under way.
-        let wanted = self.pilot.wanted();
-        if self.recording.as_ref().map(|(of, _)| of) != wanted {
+        let wanted = self.pilot().wanted().cloned();
+        if self.recording.as_ref().map(|(of, _)| of) != wanted.as_ref() {
             let until = |of: &Wanted| self.now + of.skip_ns + of.length_ns;
-            self.recording = wanted.map(|of| (of.clone(), until(of)));
+            self.recording = wanted.map(|of| (of.clone(), until(&of)));
         }
     }
 
     /// The daemon is killed; an undo after that finds everything as it was.
     pub(crate) fn dies(&mut self) {
-        self.is_dead = true;
+        (self.pilot, self.recording) = (None, None);
         self.laws.stays.clear();
         self.settings.can_be_undone();
     }
 
     fn save_with(&mut self, decision: &Decision) {
         if !decision.kind.is_period() {
-            self.disk = self.pilot.memory();
+            self.disk = self.pilot().memory();
         }
     }
 
@@ -320,59 +321,62 @@ impl World {
         if !self.settings.0.contains_key(&scope) {
             return Some(Err(Refusal::Ended));
         }
-        let change = decision.change.expect("a change to make");
-        let (is_made, answer) = match (self.answers)(decision) {
-            Answer::Made => (true, Some(Ok(()))),
-            Answer::Refused(refusal) => (false, Some(Err(refusal))),
-            Answer::MadeAndRefused(refusal) => (true, Some(Err(refusal))),
-            Answer::Dies { is_made } => (is_made, None),
-        };
+        let answers = self.answers.as_mut();
+        let (is_made, answer) = answers.map_or((true, Some(Ok(()))), |answers| answers(decision));
         if let Some(Err(refusal)) = &answer {
             self.laws.stays.retain(|(of, _), _| *of != scope);
+            self.laws.stuck.insert(scope);
             if *refusal == Refusal::Ended {
                 self.settings.comes(scope, Ceiling::Fixed);
             }
         }
         if is_made {
+            let change = decision.change.expect("a change to make");
             if let Err(refusal) = self.settings.set(scope, &change) {
                 return Some(Err(refusal));
             }
             self.laws.made(decision, self.now);
+            if answer == Some(Ok(())) {
+                self.laws.stuck.remove(&scope);
+            }
         }
         answer
     }
 
     fn recorded(&mut self, wanted: &Wanted) -> Vec<(VmKey, Option<Chunk>)> {
         let noise = self.about_one(0.03);
+        let (span_ns, halts) = (wanted.length_ns, wanted.most_halts);
         let chunk = |key: &VmKey| {
             let mut vms = self.vms.iter().filter(|vm| !vm.is_blind);
-            let chunk = vms.find(|vm| vm.seen.key == *key).map(|vm| Chunk {
+            let vm = vms.find(|vm| vm.seen.key == *key)?;
+            let under = (self.knobs(self.at(vm.scope())), READINGS.get());
+            Some(Chunk {
                 load: vm.load,
-                ceiling_ns: self.at(Scope::Vm(*key)),
-                span_ns: wanted.length_ns,
+                under,
+                span_ns,
                 noise,
-                halts: wanted.most_halts,
-            });
-            (*key, chunk)
+                halts,
+            })
         };
-        wanted.vms.iter().map(chunk).collect()
+        wanted.vms.iter().map(|key| (*key, chunk(key))).collect()
     }
 
     /// Lets time pass until a recording or an interval is over; gives whether an interval is.
     pub(crate) fn turn(&mut self) -> bool {
         let step = (self.now / STEP + 1) * STEP;
-        let recording = self.recording.as_ref().filter(|_| !self.is_dead);
+        let recording = self.recording.as_ref();
         let until = recording.map_or(step, |(_, until)| step.min(*until));
         self.cost(until - self.now);
         self.now = until;
         let is_over = |(_, until): &mut (Wanted, u64)| *until == self.now;
-        if let Some((wanted, _)) = self.recording.take_if(is_over).filter(|_| !self.is_dead) {
+        if let Some((wanted, _)) = self.recording.take_if(is_over) {
             self.host.own_cpu_ns += self.look_ns;
             if wanted.skip_ns == 0 {
                 self.looks.push(Scope::Vm(wanted.vms[0]));
             }
             let facts = self.recorded(&wanted);
-            let decisions = self.pilot.facts(self.now + self.ahead, facts);
+            let now = self.now + self.ahead;
+            let decisions = self.pilot().facts(now, facts);
             self.carry_out(decisions);
         }
         self.now.is_multiple_of(STEP)
@@ -426,15 +430,10 @@ impl World {
         decisions.any(|(_, of, kind)| *of == scope && kinds.contains(kind))
     }
 
-    /// The last decision.
-    pub(crate) fn last(&self) -> (Scope, Kind) {
-        let (_, scope, kind) = self.decisions.last().unwrap();
-        (*scope, *kind)
-    }
-
     /// The pilot's report on a VM.
     pub(crate) fn standing(&self, vm: Scope) -> OfVm {
-        let mut vms = self.pilot.standing().vms.into_iter();
+        let standing = self.pilot.as_ref().unwrap().standing();
+        let mut vms = standing.vms.into_iter();
         vms.find(|of| Scope::Vm(of.seen.key) == vm).unwrap()
     }
 

@@ -3,6 +3,7 @@
 use super::super::decision::{Decision, Kind, Refusal};
 use super::super::evidence::Evidence;
 use super::super::input::Scope;
+use super::super::member::Member;
 use super::super::target::{State, Target, is_same};
 use super::{Pilot, Purpose};
 use crate::ids::VmKey;
@@ -11,7 +12,7 @@ impl<E: Evidence> Pilot<E> {
     /// Leaves a target alone for good.
     pub(super) fn hands_off(&mut self, target: &mut Target, why: String) -> Decision {
         self.drop_period(target.scope);
-        target.owed = None;
+        (target.owed, target.answer) = (None, None);
         target.become_(State::HandsOff, why.clone(), self.now_ns);
         Decision {
             change: None,
@@ -30,16 +31,14 @@ impl<E: Evidence> Pilot<E> {
         target.is_at(change.to);
         self.changed_ns = now_ns;
         target.changed(now_ns);
-        for vm in &target.observed.members {
-            if let Some(member) = self.members.get_mut(vm) {
-                member.view.relearn();
-            }
-        }
-        self.drop_look_at(&target.observed.members);
+        self.is_under_another(target);
         match decision.kind {
             Kind::On | Kind::Off => self.want_period(target),
             Kind::Again => {
-                target.known.measured = decision.measured;
+                let choice = target.answer.as_ref().and_then(|answer| answer.choice);
+                if let Some((choice, measured)) = choice.zip(decision.measured) {
+                    target.keeps(&choice, measured);
+                }
                 target.become_(State::Kept, decision.why.clone(), now_ns);
                 self.forget_trials(|vm| !target.observed.members.contains(vm));
             }
@@ -52,7 +51,7 @@ impl<E: Evidence> Pilot<E> {
         }
         if !decision.kind.is_period() {
             self.forget(target);
-            if decision.kind != Kind::Keep {
+            if !matches!(decision.kind, Kind::Keep | Kind::Again) {
                 target.answer = None;
             }
         }
@@ -106,12 +105,22 @@ impl<E: Evidence> Pilot<E> {
 
     /// Forgets the facts of a target's VMs: they were recorded under another setting than the one in force.
     pub(super) fn forget(&mut self, target: &Target) {
-        for vm in &target.observed.members {
-            if let Some(member) = self.members.get_mut(vm) {
-                member.chunks.clear();
-                member.looked_ns = None;
-            }
+        for member in self.under(target.scope) {
+            member.chunks.clear();
+            member.looked_ns = None;
         }
+    }
+
+    /// VMs that a target's setting reaches: also those that are left alone now, and may not be later.
+    fn under(&mut self, scope: Scope) -> impl Iterator<Item = &mut Member<E::Chunk>> {
+        let members = self
+            .members
+            .iter_mut()
+            .filter(move |(vm, member)| match scope {
+                Scope::Vm(of) => of == **vm,
+                Scope::Host => member.seen.ceiling.own().is_none(),
+            });
+        members.map(|(_, member)| member)
     }
 
     /// No period of a target is recorded any more.
@@ -120,8 +129,13 @@ impl<E: Evidence> Pilot<E> {
         collecting.take_if(|(purpose, _)| *purpose == Purpose::Period(scope));
     }
 
-    /// A look under way at one of these VMs is dropped: it would hold halts under two settings.
-    pub(super) fn drop_look_at(&mut self, vms: &[VmKey]) {
+    /// The setting of a target's VMs has changed: their counts look different for that alone, and a look under way at one of
+    /// them would hold halts under two settings.
+    pub(super) fn is_under_another(&mut self, target: &Target) {
+        for member in self.under(target.scope) {
+            member.view.relearn();
+        }
+        let vms = &target.observed.members;
         self.collecting.take_if(|(purpose, wanted)| {
             *purpose == Purpose::Look && wanted.vms.iter().any(|vm| vms.contains(vm))
         });

@@ -32,8 +32,8 @@ impl<E: Evidence> Pilot<E> {
         if let Some(decision) = self.watch(target) {
             return vec![decision];
         }
-        let is_free = target.trial().is_none() && !target.is_hands_off();
-        if is_free && !target.observed.is_excluded && target.owed.is_none() && target.is_new {
+        let is_free = target.trial().is_none() && target.owed.is_none();
+        if is_free && !target.is_left() && target.is_new {
             return self.choose(target);
         }
         Vec::new()

@@ -137,10 +137,12 @@ impl<E: Evidence> Pilot<E> {
     fn is_theirs(&mut self, target: &mut Target) -> Option<Decision> {
         match target.take_setting() {
             SetBy::Known => None,
-            SetBy::Late => {
+            SetBy::Moved(why) => {
+                self.is_under_another(target);
                 self.forget(target);
+                (target.answer, target.is_new) = (None, false);
                 // Its period under way holds halts under two settings.
-                self.end_trial(target, "a change that had failed was made after all")
+                self.end_trial(target, why)
             }
             SetBy::Another(why) => Some(self.hands_off(target, why)),
         }
@@ -163,8 +165,7 @@ impl<E: Evidence> Pilot<E> {
                 continue;
             };
             // Periods of a trial are measured one by one.
-            let is_ours = !target.observed.is_excluded && !target.is_hands_off();
-            if target.trial().is_some() || !is_ours {
+            if target.trial().is_some() || target.is_left() {
                 continue;
             }
             let members = target.observed.members_of(&self.members);

@@ -38,7 +38,6 @@ impl<E: Evidence> Pilot<E> {
         let why = format!("a halt costs {percent:.0} % less by what was recorded");
         if let Some(proven) = proven {
             let why = format!("{why}, and was measured to before, under such a load");
-            target.more_poll_percent += choice.more_poll_cpu_percent;
             // Others that are considered before it is made do not find room that it takes.
             self.changed_ns = self.now_ns;
             return vec![Decision {
@@ -177,26 +176,15 @@ impl<E: Evidence> Pilot<E> {
         self.setup.memory.errors.extend(outcome.error);
         let to = trial.choice.knobs;
         let measured = outcome.measured;
-        target.known.measured = Some(measured);
-        target.more_poll_percent += trial.choice.more_poll_cpu_percent;
-        if let Some(answer) = &mut target.answer {
+        if let Some(answer) = &target.answer {
             Proven {
                 load: load(answer),
                 knobs: to,
                 measured,
             }
             .keep(&mut target.known.proven);
-            // Until the next look, what was measured holds.
-            let ratio = |share: f64| (1.0 + share).max(0.01);
-            answer.cost_per_halt_ns *= ratio(measured.value);
-            let before = answer.found_ratio.value;
-            answer.found_ratio = Interval {
-                value: before / ratio(measured.value),
-                low: before / ratio(measured.high),
-                high: before / ratio(measured.low),
-            };
-            answer.choice = None;
         }
+        target.keeps(&trial.choice, measured);
         let why = format!(
             "measured: a halt costs {:.0} % less",
             -measured.value * 100.0
