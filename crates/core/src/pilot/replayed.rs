@@ -239,7 +239,7 @@ impl Evidence for Replayed {
 
     fn weigh(&mut self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<Answer> {
         let (inputs, aim) = self.gather(vms, question)?;
-        let recorded = Recorded::of(vms, &aim.cost);
+        let recorded = Recorded::of(vms);
         let highest_ns = question.max_ceiling_ns;
         let found = search::search_up_to(&inputs, &[aim], highest_ns, &Serial);
         let of = final_round::play_final(&inputs, &found, &[aim], &Serial);
@@ -252,10 +252,10 @@ impl Evidence for Replayed {
             against_found(&inputs, &of, question, &aim);
         Some(Answer {
             cost: aim.cost,
-            cost_per_halt_ns: recorded.cost_per_halt_ns,
-            halts_per_s: recorded.halts_per_s,
-            latency_mean_ns: recorded.latency_mean_ns,
-            gap_mean_ns: recorded.gap_mean_ns,
+            cost_per_halt_ns: recorded.sums.cost_per_halt_ns(&aim.cost),
+            halts_per_s: recorded.halts_per_s(),
+            latency_mean_ns: recorded.sums.latency_mean_ns(),
+            gap_mean_ns: recorded.gap_mean_ns(),
             found_ratio,
             more_poll_than_found_percent,
             choice: choose::choice(&inputs, &of, question, &advice, &recorded),
@@ -281,37 +281,30 @@ impl Evidence for Replayed {
         };
         let chunks = vms.iter().flat_map(|of| &of.chunks);
         let span_ns = chunks.map(|chunk| chunk.span_ns).max().unwrap_or(0);
-        // Each VM by its own goal.
-        let (mut recorded, mut cost_ns) = (Outcome::default(), 0.0);
-        let (mut predicted, mut predicted_ns) = (Some(Outcome::default()), 0.0);
+        // Each VM by its own goal; the time polled, and a latency, may be known of some.
+        let (mut recorded, mut is_known) = (Sums::default(), false);
+        let mut predicted = Some(Sums::default());
         for of in vms {
-            let cost = Cost {
-                latency_weight_milli: of.weight_milli,
-                ..*cost
-            };
             let halts = of.chunks.iter().flat_map(|chunk| &chunk.halts);
             let halts: Vec<Halt> = halts.copied().collect();
             if halts.is_empty() {
                 continue;
             }
             let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
-            recorded.fold(&tally.recorded);
-            cost_ns += tally.recorded.cost_ns(&cost);
-            predicted = predicted.zip(tally.predicted).map(|(mut sum, played)| {
-                sum.fold(&played.from_zero);
-                predicted_ns += played.from_zero.cost_ns(&cost);
-                sum
-            });
+            let weighed = |halts: &Outcome| Sums::of(halts).weighed(Some(of.weight_milli));
+            is_known |= tally.recorded.is_poll_known();
+            recorded.fold(&weighed(&tally.recorded));
+            let played = tally.predicted.map(|played| weighed(&played.from_zero));
+            predicted = predicted
+                .zip(played)
+                .map(|(sum, played)| Sums::total([&sum, &played]));
         }
-        let per_halt = |of: &Outcome, cost_ns: f64| {
-            let is_known = of.halts > 0 && of.is_poll_known();
-            is_known.then(|| cost_ns / of.halts as f64)
-        };
+        let per_halt = |of: &Sums| (of.halts > 0 && is_known).then(|| of.cost_per_halt_ns(cost));
         Some(Measured {
             halts: recorded.halts,
-            cost_ns,
-            per_halt_ns: per_halt(&recorded, cost_ns),
-            predicted_per_halt_ns: predicted.and_then(|of| per_halt(&of, predicted_ns)),
+            cost_ns: recorded.milli(cost) as f64 / 1e3,
+            per_halt_ns: per_halt(&recorded),
+            predicted_per_halt_ns: predicted.as_ref().and_then(per_halt),
             span_ns,
         })
     }

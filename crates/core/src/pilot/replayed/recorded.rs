@@ -10,9 +10,9 @@ use super::Stretch;
 use crate::event::{CeilingSource, Halt};
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
-use crate::replay::Cost;
 use crate::replay::cost::MILLI;
-use crate::replay::latency;
+use crate::replay::{Cost, Sums, latency};
+use crate::stats::Fold as _;
 
 /// For how long a VM was recorded, in nanoseconds.
 fn span_ns(of: &OfVm<'_, Stretch>) -> u64 {
@@ -60,49 +60,52 @@ pub(super) fn placed<'a>(
     })
 }
 
-/// Recorded figures of the halts of all VMs together.
+/// Recorded halts of all VMs together.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
+    pub(super) sums: Sums,
+    span_ns: u64,
     vcpus: u64,
     latencies_ns: Vec<u64>,
-    pub(super) halts_per_s: f64,
-    pub(super) cost_per_halt_ns: f64,
-    pub(super) latency_mean_ns: f64,
-    pub(super) gap_mean_ns: f64,
-    halt_mean_ns: f64,
 }
 
 impl Recorded {
-    pub(super) fn of(vms: &[OfVm<'_, Stretch>], cost: &Cost) -> Self {
-        let mut all = Self::default();
-        let mut sums = [0.0; 4];
-        for of in vms {
-            let cost = Cost {
-                latency_weight_milli: of.weight_milli,
-                ..*cost
-            };
+    pub(super) fn of(vms: &[OfVm<'_, Stretch>]) -> Self {
+        let mut all = Self {
+            span_ns: vms.iter().map(span_ns).max().unwrap_or(1),
+            ..Self::default()
+        };
+        for (of, stands_for_milli) in vms.iter().zip(stand_for_milli(vms)) {
+            let mut sums = Sums::default();
             all.vcpus += of.vcpus.max(1);
-            let per_s = 1e9 / span_ns(of) as f64;
             for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
-                all.latencies_ns
-                    .extend(halt.wake_latency_ns.filter(|_| halt.waited));
-                let latency_ns = halt.wake_latency_ns.unwrap_or(0);
-                let poll_ns = halt.poll_ns.unwrap_or(0);
-                let milli = cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
-                let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
-                all.halts_per_s += per_s;
-                sums[0] += milli as f64 / 1e3 * per_s;
-                for (sum, ns) in sums[1..].iter_mut().zip([latency_ns, gap_ns, halt.halt_ns]) {
-                    *sum += ns as f64 * per_s;
-                }
+                let slept_late = halt.wake_latency_ns.filter(|_| halt.waited);
+                all.latencies_ns.extend(slept_late);
+                sums.fold(&Sums {
+                    halts: 1,
+                    blocks: halt.waited.into(),
+                    poll_ns: halt.poll_ns.unwrap_or(0),
+                    latency_ns: halt.wake_latency_ns.unwrap_or(0),
+                    halt_ns: halt.halt_ns,
+                    ..Sums::default()
+                });
             }
-        }
-        if all.halts_per_s > 0.0 {
-            let [cost_ns, latency_ns, gap_ns, halt_ns] = sums.map(|sum| sum / all.halts_per_s);
-            (all.cost_per_halt_ns, all.latency_mean_ns) = (cost_ns, latency_ns);
-            (all.gap_mean_ns, all.halt_mean_ns) = (gap_ns, halt_ns);
+            let weighed = sums.weighed(Some(of.weight_milli));
+            all.sums.fold(&weighed.times(stands_for_milli));
         }
         all
+    }
+
+    pub(super) fn halts_per_s(&self) -> f64 {
+        self.sums.halts as f64 * 1e9 / self.span_ns as f64
+    }
+
+    fn halt_mean_ns(&self) -> f64 {
+        self.sums.halt_ns as f64 / self.sums.halts.max(1) as f64
+    }
+
+    pub(super) fn gap_mean_ns(&self) -> f64 {
+        self.halt_mean_ns() - self.sums.latency_mean_ns()
     }
 
     /// The most that a ceiling can cost more than what was recorded, in a second: each halt polls for all of it and meets
@@ -114,13 +117,13 @@ impl Recorded {
         sorted.sort_unstable();
         let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
         let latency_ns = latency::TIMES * calibrated_ns.max(recorded_ns);
-        let most_polled_ns = self.halt_mean_ns.min(f64::from(to.halt_poll_ns));
+        let most_polled_ns = self.halt_mean_ns().min(f64::from(to.halt_poll_ns));
         let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
-        let more_ns = worst_ns - self.cost_per_halt_ns;
-        let later_ns = latency_ns as f64 - self.latency_mean_ns;
-        let of_each = self.halts_per_s / self.vcpus.max(1) as f64;
+        let more_ns = worst_ns - self.sums.cost_per_halt_ns(cost);
+        let later_ns = latency_ns as f64 - self.sums.latency_mean_ns();
+        let of_each = self.halts_per_s() / self.vcpus.max(1) as f64;
         let slower = 1.0 + of_each * later_ns.max(0.0) / 1e9;
-        (self.halts_per_s / slower * more_ns).max(0.0)
+        (self.halts_per_s() / slower * more_ns).max(0.0)
     }
 }
 
@@ -132,12 +135,15 @@ mod test {
     /// Recording of a vCPU that polls for 50 us 14,000 times a second, with three sleeps, one of them delayed.
     fn recorded(longest_ns: u64) -> Recorded {
         Recorded {
+            sums: Sums {
+                halts: 14_000,
+                poll_ns: 14_000 * 50_000,
+                halt_ns: 14_000 * 50_000,
+                ..Sums::default()
+            },
+            span_ns: 1_000_000_000,
             vcpus: 1,
             latencies_ns: vec![20_000, longest_ns, 20_000],
-            halts_per_s: 14_000.0,
-            cost_per_halt_ns: 50_000.0,
-            halt_mean_ns: 50_000.0,
-            ..Recorded::default()
         }
     }
 
