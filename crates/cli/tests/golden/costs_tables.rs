@@ -1,16 +1,14 @@
-//! `fleet add` and `fleet show` on captures whose answers can be added up here: sums of tables, damage, copies, rings.
+//! `fleet add` and `fleet show` on captures whose answers can be added up here: sums of tables, damage, copies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use haltwise_capture::costs::Batch;
 use haltwise_capture::costs::read::{Reader, Wants};
-use haltwise_capture::files::Directory;
-use haltwise_capture::ring::RingInfo;
 use haltwise_core::costs::{Half, Kind};
 use serde_json::Value;
 
-use super::{fits, haltwise, home, ran, scenarios, schema, write};
+use super::{haltwise, home, ran, schema};
 
 const CAPTURES: [&str; 3] = ["transactional", "fleet", "over-committed"];
 
@@ -95,48 +93,6 @@ fn a_fleet_is_the_sum_of_its_tables() {
     assert_eq!(json(&line, 0), said);
 }
 
-#[test]
-fn a_fleet_fits_on_a_screen_and_on_a_page() {
-    let lake = lake(9);
-    let path = lake.path().to_str().unwrap();
-    for options in [
-        "--by class,label:rack",
-        "--by host --watts-per-cpu 4 --price-per-cpu-year 50",
-    ] {
-        let words: Vec<&str> = ["fleet", "show", path]
-            .into_iter()
-            .chain(options.split(' '))
-            .collect();
-        let (text, code) = haltwise(&home(), &words);
-        assert_eq!(code, Some(0));
-        // A command is for pasting: it stays on its line.
-        let is_command = |line: &&str| line.starts_with("on each host: ");
-        assert!(text.lines().any(|line| is_command(&line)), "{text}");
-        let sentences: Vec<&str> = text.lines().filter(|line| !is_command(line)).collect();
-        fits("fleet", &sentences.join("\n")).unwrap();
-        assert!(
-            text.contains("What could be set") && text.contains("in force"),
-            "{text}"
-        );
-    }
-    let page = lake.path().join("fleet.html");
-    let (code, _, said) = ran(
-        &home(),
-        &["fleet", "show", path, "--html", page.to_str().unwrap()],
-    );
-    assert_eq!(code, 0, "{said}");
-    let html = fs::read_to_string(page).unwrap();
-    assert!(
-        html.contains("<table") && !html.contains("<script"),
-        "nothing runs on it"
-    );
-    let (_, code) = haltwise(
-        &home(),
-        &["fleet", "show", path, "--sort", "halts", "--rows", "1"],
-    );
-    assert_eq!(code, Some(0));
-}
-
 /// A damaged or repeated table is reported by name and counts for nothing; the rest is the same as without the table.
 #[test]
 fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
@@ -160,65 +116,4 @@ fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
     let alone = lake.path().join("cut.parquet");
     let (code, _, said) = ran(&home(), &["fleet", "show", alone.to_str().unwrap()]);
     assert_eq!(code, 5, "{said}");
-}
-
-/// Each ended segment of a ring has one table, however often the table is requested.
-#[test]
-fn the_segments_of_a_ring_are_written_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let ring = dir.path().join("ring");
-    fs::create_dir(&ring).unwrap();
-    for scenario in scenarios::all() {
-        match scenario.name {
-            "transactional" => write(scenario, &ring.join("segment-000001")),
-            "cut" => write(scenario, &ring.join("segment-000002")),
-            _ => {}
-        }
-    }
-    // The recorder of the second was killed a minute after it had begun the first.
-    let cut = ring.join("segment-000002/capture.json");
-    let text = fs::read_to_string(&cut).unwrap();
-    let later = text.replace("1767225600000000000", "1767225660000000000");
-    assert_ne!(text, later);
-    fs::write(&cut, later).unwrap();
-    let info = RingInfo {
-        first: 1,
-        oldest: 1,
-        ..RingInfo::default()
-    };
-    info.write(&Directory::open(&ring).unwrap()).unwrap();
-    let [ring, lake] =
-        [ring, dir.path().join("lake")].map(|path| path.to_str().unwrap().to_owned());
-    let line = format!("fleet add {ring} --lake {lake} --json");
-    let said = json(&line, 5);
-    let counts = |said: &Value| {
-        [
-            said["tables"].as_array().unwrap().len() as u64,
-            said["known"].as_u64().unwrap(),
-            said["recording"].as_u64().unwrap(),
-        ]
-    };
-    assert_eq!(counts(&said), [2, 0, 0]);
-    assert_eq!(counts(&json(&line, 0)), [0, 2, 0]);
-    // A lake names its tables by time: without one they would be written over each other.
-    let timeless = dir.path().join("ring/segment-000001");
-    let info = timeless.join("capture.json");
-    let text = fs::read_to_string(&info).unwrap();
-    fs::write(&info, text.replace("1767225600000000000", "0")).unwrap();
-    let timeless = timeless.to_str().unwrap();
-    let (code, _, said) = ran(&home(), &["fleet", "add", timeless, "--lake", &lake]);
-    assert!(code == 1 && said.contains("the calendar time"), "{said}");
-    let whole = dir.path().join("whole.parquet");
-    let (text, code) = haltwise(
-        &home(),
-        &[
-            "fleet",
-            "add",
-            "captures/lossy",
-            "-o",
-            whole.to_str().unwrap(),
-        ],
-    );
-    assert_eq!(code, Some(5), "events were lost: {text}");
-    fits("costs", &text).unwrap();
 }

@@ -1,22 +1,18 @@
-//! `haltwise diff` on pairs of captures, committed ones and longer ones drawn from seeds, against committed texts.
+//! Captures for `diff`, drawn from seeds, longer than the committed ones.
 
-use std::fs;
 use std::path::Path;
 
 use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource};
-use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded};
+use haltwise_core::exit::{Isa, Kind, Recorded};
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::Call;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::SplitMix64;
-use serde_json::Value;
 
-use super::schema::conforms;
-use super::{
-    START_NS, compare, flat, haltwise, home, in_order, info, knobs, prints, ran, record, scenarios,
-};
+use super::guest::tid;
+use super::{START_NS, exits, in_order, info, knobs, record, scenarios};
 
 const SECOND: u64 = 1_000_000_000;
 const SECONDS: u64 = 40;
@@ -53,8 +49,10 @@ const AFTER: Load = Load {
 
 fn halts(load: Load, vm: u32, facts: &mut Facts) {
     let mut draw = SplitMix64(load.seed * 100 + u64::from(vm));
-    let mean = if vm == 0 { load.gap } else { Nanos(20_000_000) };
-    let ceiling_ns = if vm == 0 { load.ceiling } else { 0 };
+    let (mean, ceiling_ns) = match vm {
+        0 => (load.gap, load.ceiling),
+        _ => (Nanos(20_000_000), 0),
+    };
     let mut now_ns = START_NS + 1_000;
     while now_ns < START_NS + SECONDS * SECOND {
         let gap_ns = draw.exponential(mean).0;
@@ -69,7 +67,7 @@ fn halts(load: Load, vm: u32, facts: &mut Facts) {
             halt_ns: gap_ns + latency_ns,
             vm: Some(VmIndex(vm)),
             vcpu: Some(VcpuId(0)),
-            tid: Tid(5_000 + vm),
+            tid: tid(vm, 0),
             waited,
             valid: true,
             window_ns: Some(ceiling_ns),
@@ -95,179 +93,41 @@ fn halts(load: Load, vm: u32, facts: &mut Facts) {
     }
 }
 
-fn exits(load: Load, facts: &mut Facts) {
+fn exits_of(load: Load, facts: &mut Facts) {
     let mut draw = SplitMix64(load.seed * 1_000);
     for second in 1..=SECONDS {
         for (reason, per_s, each_ns) in load.exits {
-            let count = per_s + draw.below(per_s / 4);
-            let mut handling_ns = LogHist::default();
-            for _ in 0..count {
-                handling_ns.record(each_ns * (75 + draw.below(50)) / 100);
+            let mut times = LogHist::default();
+            for _ in 0..per_s + draw.below(per_s / 4) {
+                times.record(each_ns * (75 + draw.below(50)) / 100);
             }
-            facts.exits.push(Exits {
-                time_ns: START_NS + second * SECOND,
-                interval_ns: SECOND,
-                vm: Some(VmIndex(0)),
-                vcpu: Some(VcpuId(0)),
-                tid: Tid(5_000),
-                cause: Cause {
-                    kind: Kind::Exit,
-                    isa: Isa::Vmx,
-                    reason: Some(*reason),
-                    sub: None,
-                },
-                count,
-                user_ns: 0,
-                handling_ns,
-            });
+            let cause = (Kind::Exit, Isa::Vmx, Some(*reason), None);
+            let row = exits::row((0, 0), (second * SECOND, SECOND), cause, times);
+            facts.exits.push(row);
         }
     }
 }
 
-fn write(dir: &Path, load: Load, kernel: &str) {
-    let mut info = info(kernel, Rung::Bpf, Mode::Full);
+pub(super) fn write(dir: &Path, load: &str, kernel: &str) {
+    let load = match load {
+        "before" => BEFORE,
+        "again" => Load { seed: 3, ..BEFORE },
+        "after" => AFTER,
+        _ => Load {
+            ceiling: AFTER.ceiling,
+            ..BEFORE
+        },
+    };
+    let mut info = info(&format!("{kernel}-golden"), Rung::Bpf, Mode::Full);
     info.knobs = knobs(START_NS, "200000");
-    info.roster = scenarios::all().remove(5).roster;
+    info.roster = scenarios::named("fleet").roster;
     info.exits = Some(Recorded::default());
     let mut facts = Facts::default();
     for vm in 0..2 {
         halts(load, vm, &mut facts);
     }
     in_order(&mut facts);
-    exits(load, &mut facts);
+    exits_of(load, &mut facts);
     let ending = scenarios::ending(SECONDS * SECOND);
     record(dir, info, &facts, Some(ending));
-}
-
-fn write_all(home: &Path) {
-    let again = Load { seed: 3, ..BEFORE };
-    write(&home.join("before"), BEFORE, "6.12.0-golden");
-    write(&home.join("again"), again, "6.12.0-golden");
-    write(&home.join("after"), AFTER, "6.12.1-golden");
-}
-
-fn json(home: &Path, a: &str, b: &str) -> Value {
-    serde_json::from_str(&haltwise(home, &["diff", a, b, "--json"]).0).unwrap()
-}
-
-#[test]
-fn pages_are_as_committed() {
-    let dir = tempfile::tempdir().unwrap();
-    write_all(dir.path());
-    let mut wrong = String::new();
-    for (home, file, line) in [
-        (dir.path(), "shift.txt", "before after"),
-        (dir.path(), "shift-all.txt", "before after --rows all"),
-        (dir.path(), "same.txt", "before again"),
-        (
-            dir.path(),
-            "other-vm.txt",
-            "before after --vm web-1=db --rows all",
-        ),
-        (
-            &home(),
-            "counts-fleet.txt",
-            "captures/counts captures/fleet",
-        ),
-        (
-            &home(),
-            "hostile.txt",
-            "captures/hostile-names captures/fleet",
-        ),
-    ] {
-        let line = format!("diff {line}");
-        let words: Vec<&str> = line.split(' ').collect();
-        wrong += &prints(home, &format!("diff/{file}"), &words);
-    }
-    let shift = json(dir.path(), "before", "after");
-    conforms("diff", &shift);
-    let shift = flat(&shift, 0) + "\n";
-    wrong.extend(compare("diff/shift.json", &shift).err());
-    assert!(wrong.is_empty(), "\n{wrong}");
-}
-
-/// Linux 6.12 takes halts whose event is pending away from KVM's rule.
-#[test]
-fn kernels_that_count_halts_differently_are_told_apart() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("old"), BEFORE, "6.11.0-golden");
-    write(&dir.path().join("new"), BEFORE, "6.12.0-golden");
-    write(&dir.path().join("newer"), BEFORE, "6.18.0-golden");
-    let said = |a, b| {
-        let json = json(dir.path(), a, b);
-        let rows = json["circumstances"].as_array().unwrap().clone();
-        let is_it = |row: &Value| row["what"] == "HLT with an event pending";
-        let row = rows.into_iter().find(is_it)?;
-        Some([&row["a"], &row["b"]].map(|it| it.as_str().unwrap().contains("do not compare")))
-    };
-    assert_eq!(said("old", "new"), Some([false, true]));
-    assert_eq!(said("newer", "old"), Some([true, false]));
-    assert_eq!(said("new", "newer"), None);
-}
-
-/// A text that holds wake-ups alone tells of no cut polls, grows or shrinks: that is not none of them.
-#[test]
-fn what_a_capture_does_not_tell_is_not_zero() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut draw = SplitMix64(4);
-    let mut time_us = 1_000_000_000;
-    let lines = (0..2_000).map(|_| {
-        let ns = draw.exponential(Nanos(120_000)).0;
-        time_us += ns / 1_000 + 30;
-        let (s, us) = (time_us / 1_000_000, time_us % 1_000_000);
-        format!(
-            "  kvm-7  [001] d... {s}.{us:06}: kvm_vcpu_wakeup: wait time {ns} ns, polling valid\n"
-        )
-    });
-    fs::write(dir.path().join("trace.txt"), lines.collect::<String>()).unwrap();
-    let (code, _, said) = ran(dir.path(), &["import", "-o", "cap", "trace.txt"]);
-    assert_eq!(code, 0, "{said}");
-    write(&dir.path().join("after"), AFTER, "6.12.1-golden");
-    let json = json(dir.path(), "after", "cap");
-    let rows = json["comparisons"].as_array().unwrap();
-    for (figure, verdict) in [
-        ("cut-polls", "not-told"),
-        ("grows", "not-told"),
-        ("shrinks", "not-told"),
-        ("poll-wasted-cpu", "not-told"),
-        ("halts", "different"),
-    ] {
-        let row = rows
-            .iter()
-            .find(|row| row["figure"] == figure && row["vm"].is_null());
-        assert_eq!(row.unwrap()["verdict"], verdict, "{figure}");
-    }
-}
-
-/// Figures of lost data are `not-told`, never `different`.
-#[test]
-fn damage_is_no_difference() {
-    let dir = tempfile::tempdir().unwrap();
-    let polling = Load {
-        ceiling: AFTER.ceiling,
-        ..BEFORE
-    };
-    for (name, load, figures) in [
-        ("window_changes", polling, &["grows", "shrinks"][..]),
-        ("exits", BEFORE, &["exits", "exit-time"]),
-        ("halts", BEFORE, &["halts", "blocks", "gap-p50"]),
-    ] {
-        write(&dir.path().join("whole"), load, "6.12.0-golden");
-        write(&dir.path().join(name), load, "6.12.0-golden");
-        let file = dir.path().join(name).join(format!("{name}.parquet"));
-        fs::remove_file(file).unwrap();
-        let arguments = ["diff", "whole", name, "--json"];
-        let (text, code) = haltwise(dir.path(), &arguments);
-        assert_eq!(code, Some(5), "{name}");
-        let json: Value = serde_json::from_str(&text).unwrap();
-        for row in json["comparisons"].as_array().unwrap() {
-            let figure = row["figure"].as_str().unwrap();
-            assert_ne!(row["verdict"], "different", "{name}: {figure}");
-            if figures.contains(&figure) && row["verdict"] != "in-neither" {
-                assert_eq!(row["verdict"], "not-told", "{name}: {figure}: {row}");
-            }
-        }
-        assert!(json["b"]["damaged"].as_bool().unwrap(), "{name}");
-        fs::remove_dir_all(dir.path().join("whole")).unwrap();
-    }
 }

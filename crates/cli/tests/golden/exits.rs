@@ -1,4 +1,4 @@
-//! `haltwise report --exits` on a capture drawn from seeds, against committed texts; its JSON against its page.
+//! A capture with exits, drawn from seeds.
 
 use std::path::Path;
 
@@ -7,10 +7,36 @@ use haltwise_core::exit::{Cause, Exits, Isa, Kind, Named, Recorded, SubKey};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
-use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, info_of, record, scenarios};
+use super::guest::tid;
+use super::{START_NS, info_of, record, scenarios};
 
 const SECOND: u64 = 1_000_000_000;
+
+/// Exits of a vCPU for one cause, as many as their times, up to a time of the recording.
+pub(super) fn row(
+    (vm, vcpu): (u32, u32),
+    (end_ns, interval_ns): (u64, u64),
+    cause: (Kind, Isa, Option<u32>, Option<u64>),
+    handling_ns: LogHist,
+) -> Exits {
+    let (kind, isa, reason, sub) = cause;
+    Exits {
+        time_ns: START_NS + end_ns,
+        interval_ns,
+        vm: Some(VmIndex(vm)),
+        vcpu: Some(VcpuId(vcpu)),
+        tid: tid(vm, vcpu),
+        cause: Cause {
+            kind,
+            isa,
+            reason,
+            sub,
+        },
+        count: handling_ns.count(),
+        user_ns: 0,
+        handling_ns,
+    }
+}
 
 /// Kind, reason, sub-key, how often in a second, and how long each takes, of which in the VMM.
 type Drawn = (Kind, Option<u32>, Option<u64>, u64, u64, u64);
@@ -50,20 +76,14 @@ fn rows() -> Vec<Exits> {
                     _ => Isa::Vmx,
                 };
                 rows.push(Exits {
-                    time_ns: START_NS + second * SECOND,
-                    interval_ns: SECOND,
-                    vm: Some(VmIndex(vm)),
-                    vcpu: Some(VcpuId(vcpu)),
-                    tid: Tid(4_712 + vm * 100 + vcpu),
-                    cause: Cause {
-                        kind,
-                        isa,
-                        reason,
-                        sub,
-                    },
                     count,
                     user_ns: times.sum() * user / each.max(1),
-                    handling_ns: times,
+                    ..row(
+                        (vm, vcpu),
+                        (second * SECOND, SECOND),
+                        (kind, isa, reason, sub),
+                        times,
+                    )
                 });
             }
         }
@@ -71,25 +91,34 @@ fn rows() -> Vec<Exits> {
     rows
 }
 
-pub(super) fn write(dir: &Path, software: bool) {
+/// With exits of VMX, of an AMD CPU whose vCPUs halt by Idle HLT, or on a host that reports returns to the VMM alone.
+pub(super) fn write(dir: &Path, kind: &str) {
     let mut exits = rows();
-    if software {
-        exits.retain(|row| row.cause.kind == Kind::UserspaceExit);
-    } else {
-        exits.push(Exits {
+    match kind {
+        "vmx" => exits.push(Exits {
             vm: None,
             vcpu: None,
             tid: Tid(0),
-            cause: OTHER,
-            user_ns: 0,
-            handling_ns: LogHist::default(),
-            ..exits[0].clone()
-        });
+            count: exits[0].count,
+            ..row(
+                (0, 0),
+                (SECOND, SECOND),
+                (Kind::Other, Isa::None, None, None),
+                LogHist::default(),
+            )
+        }),
+        "idle-hlt" => {
+            for cause in exits.iter_mut().map(|row| &mut row.cause) {
+                if cause.isa == Isa::Vmx {
+                    let numbers = [(12, 0xa6), (32, 0x7c), (30, 0x7b)];
+                    let number = numbers.iter().find(|it| Some(it.0) == cause.reason);
+                    cause.reason = number.map_or(cause.reason, |it| Some(it.1));
+                    cause.isa = Isa::Svm;
+                }
+            }
+        }
+        _ => exits.retain(|row| row.cause.kind == Kind::UserspaceExit),
     }
-    write_rows(dir, exits);
-}
-
-fn write_rows(dir: &Path, exits: Vec<Exits>) {
     let scenario = scenarios::named("fleet");
     let mut info = info_of(&scenario);
     info.exits = Some(Recorded {
@@ -111,96 +140,4 @@ fn write_rows(dir: &Path, exits: Vec<Exits>) {
         place: "none".into(),
     });
     record(dir, info, &facts, Some(scenarios::ending(3 * SECOND)));
-}
-
-const OTHER: Cause = Cause {
-    kind: Kind::Other,
-    isa: Isa::None,
-    reason: None,
-    sub: None,
-};
-
-#[test]
-fn text_and_json_are_as_committed() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), false);
-    let (text, code) = run(dir.path(), &[]);
-    let text = text + &format!("(exit code {})\n", code.unwrap());
-    let (json, _) = run(dir.path(), &["--json", "--by", "vcpu"]);
-    let json = serde_json::from_str(&json).unwrap();
-    conforms("exits", &json);
-    let json = flat(&json, 0) + "\n";
-    let texts = [("exits/reason.txt", text), ("exits/vcpu.json", json)];
-    let wrong = texts.map(|(file, text)| compare(file, &text).err());
-    let wrong: String = wrong.into_iter().flatten().collect();
-    assert!(wrong.is_empty(), "\n{wrong}");
-}
-
-fn run(dir: &Path, options: &[&str]) -> (String, Option<i32>) {
-    haltwise(dir, &[&["report", "--exits", "cap"], options].concat())
-}
-
-/// Linux 6.15 on Zen 5: vCPUs halt by Idle HLT. `hlt` means these too, and their sleep is no cost.
-#[test]
-fn exits_by_idle_hlt_are_halts() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut rows = rows();
-    for row in &mut rows {
-        if row.cause.isa == Isa::Vmx {
-            let numbers = [(12, 0xa6), (32, 0x7c), (30, 0x7b)];
-            let number = numbers.iter().find(|it| Some(it.0) == row.cause.reason);
-            row.cause.reason = number.map_or(row.cause.reason, |it| Some(it.1));
-            row.cause.isa = Isa::Svm;
-        }
-    }
-    write_rows(&dir.path().join("cap"), rows);
-    let (json, _) = run(dir.path(), &["--json", "--exit", "hlt"]);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let rows = json["reasons"].as_array().unwrap();
-    let [row] = &rows[..] else { panic!("{rows:?}") };
-    assert_eq!(
-        (&row["name"], &row["reason"]),
-        (&"idle-halt".into(), &0xa6.into())
-    );
-    assert_eq!(
-        (&row["is_halt"], &row["spread_ns"]),
-        (&true.into(), &().into())
-    );
-    assert_eq!(json["total"]["halt_exits"], row["count"]);
-    assert!(row["host_ns"].as_u64() < row["time_ns"].as_u64(), "{row}");
-    let (text, _) = run(dir.path(), &[]);
-    assert!(text.contains("idle-halt: "), "{text}");
-}
-
-#[test]
-fn every_table_fits() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), false);
-    for (options, row) in [
-        (&[][..], "IO_INSTRUCTION      18.0ms  1.39%    900"),
-        (&["--by", "vm"], "web-1  50.1ms  10.3ms  23.3k"),
-        (&["--by", "vcpu"], "web-1     1  25.2ms"),
-        (&["--by", "second"], "     2  25.0ms"),
-        (&["--by", "sub"], "msr_write 0x6e0 (IA32_TSC_DEADLINE)"),
-        (&["--by", "sub", "--exit", "msr_write"], "(x2APIC ICR)"),
-    ] {
-        let (text, _) = run(dir.path(), options);
-        fits("exits", &text).unwrap();
-        assert!(text.contains(row), "{options:?}: {text}");
-    }
-    let (text, _) = run(dir.path(), &["--rows", "2"]);
-    assert!(text.contains("  and 6 more (--rows all)\n"), "{text}");
-}
-
-#[test]
-fn where_kvm_reports_no_exits_the_first_line_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), true);
-    let (text, _) = run(dir.path(), &[]);
-    let first = text.lines().next().unwrap();
-    assert!(
-        first.starts_with("golden-1: KVM does not report exits of 5 VMs"),
-        "{text}"
-    );
-    assert!(text.contains("== Returns to the VMM ="), "{text}");
 }

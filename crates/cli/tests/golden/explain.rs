@@ -1,16 +1,15 @@
-//! `haltwise report --findings` against committed texts, on captures drawn from seeds; its JSON against its schema.
+//! Captures for findings, drawn from seeds.
 
 use std::path::Path;
 
 use haltwise_core::event::{Facts, Knob, WakeSource};
-use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
+use haltwise_core::exit::{Exits, Isa, Kind, Recorded, SubKey};
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::ids::VmIndex;
 
 use super::guest::Guest;
 use super::scenarios::Scenario;
-use super::schema::conforms;
-use super::{START_NS, haltwise, home, in_order, info_of, knobs, prints, record, scenarios};
+use super::{START_NS, exits, in_order, info_of, knobs, record, scenarios};
 
 /// Ten times as long as the scenarios, so that an idle guest has halted often enough.
 const LENGTH_NS: u64 = 10 * super::LENGTH_NS;
@@ -38,34 +37,22 @@ const BUSY: [Drawn; 8] = [
     (Kind::MmioWrite, 49, Some(0xb_9000), 700, 8_000),
 ];
 
-fn exits(vm: u32, drawn: &[Drawn]) -> Vec<Exits> {
-    let length = |per_s: u64| per_s * LENGTH_NS / 1_000_000_000;
-    let row = |&(kind, reason, sub, per_s, each): &Drawn| {
-        let mut handling_ns = LogHist::default();
-        (0..length(per_s)).for_each(|_| handling_ns.record(each));
-        Exits {
-            time_ns: START_NS + LENGTH_NS,
-            interval_ns: LENGTH_NS,
-            vm: Some(VmIndex(vm)),
-            vcpu: Some(VcpuId(0)),
-            tid: Tid(4_712 + vm * 100),
-            cause: Cause {
-                kind,
-                isa: Isa::Vmx,
-                reason: Some(reason),
-                sub,
-            },
-            count: length(per_s),
-            user_ns: 0,
-            handling_ns,
-        }
-    };
-    drawn.iter().map(row).collect()
+fn exits_of(vm: u32, drawn: &[Drawn]) -> impl Iterator<Item = Exits> {
+    drawn.iter().map(move |&(kind, reason, sub, per_s, each)| {
+        let mut times = LogHist::default();
+        (0..per_s * LENGTH_NS / 1_000_000_000).for_each(|_| times.record(each));
+        let cause = (kind, Isa::Vmx, Some(reason), sub);
+        exits::row((vm, 0), (LENGTH_NS, LENGTH_NS), cause, times)
+    })
 }
 
-/// VMs that each show something else, and one of the scenarios' with exits. `told`: what is told of
-/// exits beside their reasons; `None` if they are not recorded.
-fn write(dir: &Path, told: Option<&[SubKey]>) {
+/// Writes storms; or VMs that each show something else, with exits and their keys, without keys, or halts alone.
+pub(super) fn write(dir: &Path, kind: &str) {
+    let keys: &[SubKey] = match kind {
+        "storms" => return write_storms(dir),
+        "keys" => &[SubKey::Msr, SubKey::Pio, SubKey::Mmio],
+        _ => &[],
+    };
     let mut scenario = scenarios::named("fleet");
     // The VM that came late is an idle Windows guest now, for the whole recording.
     let is_late = |vm: Option<VmIndex>| vm == Some(VmIndex(2));
@@ -79,21 +66,15 @@ fn write(dir: &Path, told: Option<&[SubKey]>) {
         ..Guest::default()
     };
     scenario.facts.knobs = Vec::new();
-    if told.is_some() {
-        scenario.facts.exits = exits(1, &BUSY);
-        scenario.facts.exits.extend(exits(2, &WINDOWS));
-    }
-    let recorded = told.map(|keys| Recorded {
+    let recorded = (kind != "halts").then(|| Recorded {
         sub_keys: keys.to_vec(),
         ..Recorded::default()
     });
-    write_with(
-        dir,
-        scenario,
-        &[windows],
-        knobs(START_NS, "2000000"),
-        recorded,
-    );
+    if recorded.is_some() {
+        scenario.facts.exits = exits_of(1, &BUSY).chain(exits_of(2, &WINDOWS)).collect();
+    }
+    let knobs = knobs(START_NS, "2000000");
+    write_with(dir, scenario, &[windows], knobs, recorded);
 }
 
 /// A host whose guests storm: one ticks, two vCPUs of another wake each other, one comes in bursts, one
@@ -163,64 +144,4 @@ fn write_with(
     info.exits = exits;
     let ending = scenarios::ending(LENGTH_NS);
     record(dir, info, &scenario.facts, Some(ending));
-}
-
-const KEYS: [SubKey; 3] = [SubKey::Msr, SubKey::Pio, SubKey::Mmio];
-
-#[test]
-fn pages_are_as_committed() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("told"), Some(&KEYS));
-    write(&dir.path().join("plain"), Some(&[]));
-    write(&dir.path().join("halts"), None);
-    write_storms(&dir.path().join("storms"));
-    let mut wrong = String::new();
-    for (home, file, line) in [
-        (dir.path(), "told.txt", "told"),
-        (dir.path(), "told.json", "told --json"),
-        (dir.path(), "plain.txt", "plain --vm late"),
-        (dir.path(), "storms.txt", "storms"),
-        (dir.path(), "halts.txt", "halts --vm 4811"),
-        (&home(), "fleet.txt", "captures/fleet"),
-        (&home(), "over-committed.txt", "captures/over-committed"),
-        (&home(), "locked-out.txt", "captures/locked-out"),
-        (&home(), "counts.txt", "captures/counts"),
-    ] {
-        let line = format!("report --findings {line}");
-        let words: Vec<&str> = line.split(' ').collect();
-        wrong += &prints(home, &format!("explain/{file}"), &words);
-    }
-    assert!(wrong.is_empty(), "\n{wrong}");
-}
-
-#[test]
-fn the_json_is_as_published() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), None);
-    write_storms(&dir.path().join("storms"));
-    for capture in ["cap", "storms"] {
-        let (text, _) = haltwise(dir.path(), &["report", "--findings", capture, "--json"]);
-        conforms("explain", &serde_json::from_str(&text).unwrap());
-    }
-}
-
-#[test]
-fn findings_are_sorted_and_cut() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("told"), Some(&KEYS));
-    let run = |options: &[&str]| {
-        haltwise(
-            dir.path(),
-            &[&["report", "--findings", "told"], options].concat(),
-        )
-        .0
-    };
-    let text = run(&["--rows", "2"]);
-    assert!(text.contains("== 2.") && !text.contains("== 3."), "{text}");
-    assert!(text.contains("and findings of 4 other rules"), "{text}");
-    let json: serde_json::Value =
-        serde_json::from_str(&run(&["--json", "--sort", "rule"])).unwrap();
-    let findings = json["findings"].as_array().unwrap().iter();
-    let rules: Vec<&str> = findings.map(|it| it["rule"].as_str().unwrap()).collect();
-    assert!(rules.len() >= 6 && rules.is_sorted(), "{json}");
 }

@@ -11,7 +11,6 @@
     reason = "a test"
 )]
 
-mod check;
 mod costs_tables;
 mod diff;
 mod documented;
@@ -24,8 +23,6 @@ mod explain;
 mod guest;
 mod guest_tune;
 mod hostile;
-mod import;
-mod joined;
 mod laws;
 mod many;
 mod mutants;
@@ -34,15 +31,15 @@ mod now;
 mod numbers;
 mod one_answer;
 mod page;
-mod piped;
 mod profile;
 mod prove;
 mod reads;
-mod recorded;
-mod replay;
 mod scenarios;
 mod schema;
 mod top;
+#[path = "../agree/transcript.rs"]
+mod transcript;
+mod transcripts;
 #[path = "../agree/tries.rs"]
 mod tries;
 mod tune;
@@ -140,6 +137,13 @@ fn record(dir: &Path, info: CaptureInfo, facts: &Facts, ending: Option<Ending>) 
     }
 }
 
+/// A text of a tracer.
+fn sample(name: &str) -> PathBuf {
+    home()
+        .join("../../../capture/tests/import/samples")
+        .join(name)
+}
+
 /// Runs haltwise in a directory; gives the exit code, stdout and stderr.
 fn ran(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
@@ -197,26 +201,8 @@ fn flat(json: &serde_json::Value, indent: usize) -> String {
 }
 
 fn compare(file: &str, got: &str) -> Result<(), String> {
-    let path = home().join("expected").join(file);
-    if updates() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, got).unwrap();
-        return Ok(());
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    let mut lines = expected.lines().zip(got.lines()).enumerate();
-    match lines.find(|(_, (expected, got))| expected != got) {
-        Some((n, (expected, got))) => Err(format!(
-            "{file}, line {}:\n  expected {expected}\n  got      {got}\n",
-            n + 1
-        )),
-        None if expected == got => Ok(()),
-        None => Err(format!(
-            "{file}: {} lines expected, {} got\n",
-            expected.lines().count(),
-            got.lines().count()
-        )),
-    }
+    updates();
+    transcript::same(&home().join("expected").join(file), got)
 }
 
 fn fits(file: &str, text: &str) -> Result<(), String> {
@@ -226,68 +212,17 @@ fn fits(file: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// Errors in the printed output, compared with the committed file: JSON, or text that fits a screen, with the exit
-/// code as its last line.
-fn prints(home: &Path, file: &str, arguments: &[&str]) -> String {
-    let (text, code) = haltwise(home, arguments);
-    if file.ends_with("json") {
-        let json = flat(&serde_json::from_str(&text).unwrap(), 0) + "\n";
-        return compare(file, &json).err().unwrap_or_default();
-    }
-    let text = text + &format!("(exit code {})\n", code.unwrap());
-    let wrong = [compare(file, &text), fits(file, &text)];
-    wrong.into_iter().filter_map(Result::err).collect()
-}
-
-/// Captures whose reports have different parts, and how they are reported; what the other captures'
-/// reports say is held by `every.rs` and by laws.
-const REPORTS: [(&str, &str, &[&str]); 6] = [
-    ("fleet", "report.txt", &[]),
-    ("fleet", "vcpus.txt", &["--vcpus"]),
-    ("fleet", "report.json", &["--json"]),
-    ("over-committed", "report.txt", &[]),
-    ("tracepoints", "report.txt", &[]),
-    ("hostile-names", "report.txt", &[]),
-];
-
-#[test]
-fn a_report_on_one_vm_says_whose_the_head_is() {
-    let said =
-        |options: &[&str]| haltwise(&home(), &[&["report", "captures/fleet"], options].concat()).0;
-    let words = "  Below: 1 of these VMs; the figures above cover all of them.\n";
-    assert!(said(&["--vm", "web-1"]).contains(words));
-    assert!(!said(&[]).contains("Below: "));
-}
-
-#[test]
-fn reports_are_as_committed() {
-    if updates() {
-        for scenario in scenarios::all() {
-            let dir = home().join("captures").join(scenario.name);
-            if dir.exists() {
-                fs::remove_dir_all(&dir).unwrap();
-            }
-            write(scenario, &dir);
-        }
-    }
-    let wrong = REPORTS.map(|(name, file, options)| {
-        let capture = format!("captures/{name}");
-        let arguments = [&["report", &capture], options].concat();
-        prints(&home(), &format!("{name}/{file}"), &arguments)
-    });
-    let wrong = wrong.concat();
-    assert!(wrong.is_empty(), "\n{wrong}");
-}
-
 /// The captures committed are those that the seeds make: what is written today reads the same.
 #[test]
 fn captures_made_anew_give_the_same_reports() {
-    if updates() {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for scenario in scenarios::all() {
         let capture = format!("captures/{}", scenario.name);
+        if updates() {
+            drop(fs::remove_dir_all(home().join(&capture)));
+            write(scenario, &home().join(&capture));
+            continue;
+        }
         write(scenario, &dir.path().join(&capture));
         let report = |home: &Path| haltwise(home, &["report", &capture, "--json", "--vcpus"]);
         assert_eq!(report(dir.path()), report(&home()), "{capture}");

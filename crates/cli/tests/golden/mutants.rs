@@ -200,7 +200,14 @@ fn rows(dir: &Path, random: &mut SplitMix64) {
     let all = captures();
     let path = if random.below(4) == 0 {
         let path = dir.join("exits");
-        exits::write(&path, random.below(2) == 0);
+        exits::write(
+            &path,
+            if random.below(2) == 0 {
+                "returns"
+            } else {
+                "vmx"
+            },
+        );
         path
     } else {
         any(&all, random).clone()

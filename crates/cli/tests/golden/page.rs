@@ -20,7 +20,7 @@ use haltwise_core::event::Observable;
 use haltwise_core::recording::Mode;
 
 use super::scenarios::Scenario;
-use super::{exits, home, import, many, profile, scenarios, write};
+use super::{exits, home, many, profile, ran, sample, scenarios, write};
 
 /// A host of so many VMs.
 fn info_of_vms(count: u32, name: impl Fn(u32) -> String) -> CaptureInfo {
@@ -120,9 +120,13 @@ fn wishes(dir: &Path) -> Vec<Wish> {
     let at = |name: &str| dir.join(name);
     many::write(&at("crowd"));
     long_names::write(&at("long-names"));
-    exits::write(&at("exits"), false);
-    import::write(dir, "imported");
-    exits::write(&at("software"), true);
+    exits::write(&at("exits"), "vmx");
+    let text = sample("ftrace_tgid.txt").display().to_string();
+    let import = [
+        "import", "-o", "imported", "--kernel", "6.18", "--max", "200us",
+    ];
+    assert_eq!(ran(dir, &[&import[..], &[&text]].concat()).0, 0);
+    exits::write(&at("software"), "returns");
     profile::write(&at("profile"), "fleet", true, false);
     later(&at("later"));
     let later = at("later").display().to_string();

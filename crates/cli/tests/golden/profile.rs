@@ -1,8 +1,6 @@
-//! `haltwise report --profile` on captures whose samples are drawn up here, with names as strange as VMMs and
-//! guests can make them.
+//! Captures whose samples are drawn up here, with names as strange as VMMs and guests can make them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use haltwise_core::event::{Facts, Lost};
@@ -12,8 +10,7 @@ use haltwise_core::profile::{
     Event, Frame, Hit, Phase, Recorded, Rows, Sample, Space, Stack, Thread,
 };
 
-use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, info_of, ran, record, scenarios};
+use super::{START_NS, info_of, record, scenarios};
 
 const PERIOD_NS: u64 = 1_003_009;
 
@@ -179,118 +176,4 @@ pub(super) fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
         ..scenario.facts
     };
     record(dir, info, &facts, Some(ending));
-}
-
-#[test]
-fn text_json_and_stacks_are_as_committed() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), "fleet", true, false);
-    let json = serde_json::from_str(&run(dir.path(), &["--json", "--by", "vcpu"])).unwrap();
-    conforms("profile", &json);
-    let texts = [
-        ("page.txt", run(dir.path(), &[])),
-        ("vcpu.json", flat(&json, 0) + "\n"),
-        ("stacks.folded", run(dir.path(), &["--folded", "-"])),
-    ];
-    let wrong = texts.map(|(file, text)| compare(&format!("profile/{file}"), &text).err());
-    let wrong: String = wrong.into_iter().flatten().collect();
-    assert!(wrong.is_empty(), "\n{wrong}");
-}
-
-#[test]
-fn every_table_fits() {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, told, lost) in [("fleet", true, false), ("hostile-names", false, true)] {
-        write(&dir.path().join("cap"), name, told, lost);
-        for by in ["vm", "vcpu", "thread", "module", "area", "symbol"] {
-            let text = run(dir.path(), &["--by", by, "--rows", "all"]);
-            fits("profile", &text).unwrap();
-        }
-        for options in [
-            &["--by", "exit"][..],
-            &["--exit", "ept_violation"],
-            &["--rows", "1"],
-        ] {
-            fits("profile", &run(dir.path(), options)).unwrap();
-        }
-        fs::remove_dir_all(dir.path().join("cap")).unwrap();
-    }
-    write(&dir.path().join("cap"), "fleet", true, false);
-    let text = run(dir.path(), &["--event", "page-faults"]);
-    assert!(text.contains("samples of page-faults of"), "{text}");
-}
-
-fn run(dir: &Path, options: &[&str]) -> String {
-    haltwise(dir, &[&["report", "--profile", "cap"], options].concat()).0
-}
-
-fn clock_samples() -> u64 {
-    SAMPLES.iter().map(|(count, ..)| count).sum()
-}
-
-#[test]
-fn folded_stacks_hold_every_sample_once_and_a_name_ends_no_line() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), "hostile-names", true, false);
-    let folded = run(dir.path(), &["--folded", "-"]);
-    let counts = folded.lines().map(|line| line.rsplit_once(' ').unwrap());
-    let counts: Vec<(&str, u64)> = counts
-        .map(|(path, count)| (path, count.parse().unwrap()))
-        .collect();
-    assert_eq!(
-        counts.iter().map(|(_, count)| count).sum::<u64>(),
-        clock_samples()
-    );
-    let paths: BTreeSet<&str> = counts.iter().map(|(path, _)| *path).collect();
-    assert_eq!(paths.len(), counts.len(), "a path twice");
-    assert!(!folded.chars().any(|c| c.is_control() && c != '\n'));
-    // VM, thread, exit and at most as many functions as the deepest stack has.
-    let deepest = counts.iter().map(|(path, _)| path.split(';').count());
-    assert_eq!(deepest.max(), Some(3 + 8));
-}
-
-#[test]
-fn a_capture_without_what_samples_point_to_is_shown_as_far_as_it_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let cap = dir.path().join("cap");
-    write(&cap, "fleet", true, false);
-    fs::remove_file(cap.join("sample_frames.parquet")).unwrap();
-    let (text, code) = haltwise(dir.path(), &["report", "--profile", "cap"]);
-    assert_eq!(code, Some(5), "{text}");
-    assert!(text.contains("sample_frames"), "{text}");
-    let folded = run(dir.path(), &["--folded", "-"]);
-    let counts = folded.lines().map(|line| line.rsplit_once(' ').unwrap().1);
-    let sum: u64 = counts.map(|count| count.parse::<u64>().unwrap()).sum();
-    assert_eq!(sum, clock_samples());
-    // The samples themselves: then there is nothing.
-    fs::remove_file(cap.join("samples.parquet")).unwrap();
-    let (text, code) = haltwise(dir.path(), &["report", "--profile", "cap"]);
-    assert_eq!(code, Some(5));
-    assert!(text.contains("No samples: no VMM ran."), "{text}");
-    assert_eq!(run(dir.path(), &["--folded", "-"]), "");
-}
-
-#[test]
-fn what_cannot_be_shown_is_said_with_what_to_do() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), "fleet", true, false);
-    let run = |arguments: &[&str]| {
-        let (code, _, said) = ran(dir.path(), arguments);
-        (Some(code), said)
-    };
-    for (options, words) in [
-        (&["--exit", "hl\u{1b}t"][..], "the exit `hl?t`\nhint: "),
-        (
-            &["--event", "cycles"],
-            "no samples of cycles\nhint: it contains samples of cpu-clock",
-        ),
-        (&["--folded", "-", "--json"], "both --folded and --json"),
-    ] {
-        let (code, said) = run(&[&["report", "--profile", "cap"], options].concat());
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(words), "{said}");
-    }
-    let (code, said) = run(&["report", "--profile", "cap", "--folded", "/nowhere/x"]);
-    assert_eq!(code, Some(1));
-    assert!(said.contains("write /nowhere/x: "), "{said}");
 }

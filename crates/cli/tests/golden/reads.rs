@@ -102,7 +102,7 @@ fn no_command_reads_a_table_more_than_twice() {
 fn nor_where_exits_and_samples_were_recorded_too() {
     let home = tempfile::tempdir().unwrap();
     for place in ["a", "b"] {
-        exits::write(&home.path().join(place), false);
+        exits::write(&home.path().join(place), "vmx");
     }
     every_command(home.path(), "exits");
     for place in ["a", "b"] {

@@ -83,12 +83,6 @@ fn a_plan_of_a_guest_is_applied_in_the_guest_and_undone_to_the_byte() {
     assert_eq!(files(&guest), before);
 }
 
-/// Its values from before are restored, and said to be.
-#[test]
-fn what_is_set_in_a_guest_and_undone() {
-    super::transcript("guest-undo", &guest());
-}
-
 /// By CPU time alone its host should poll: nothing of that is set in the guest.
 #[test]
 fn where_the_host_should_poll_the_plan_sets_nothing_and_says_so() {

@@ -271,19 +271,6 @@ fn nothing_of_ours_is_left_in_the_kernel() {
 }
 
 #[test]
-fn a_directory_in_use_is_refused_before_anything_is_attached() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("precious"), "data").unwrap();
-    let output = ran(&format!("record -o {}", dir.path().display()));
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-    let said = String::from_utf8_lossy(&output.stderr);
-    let is_said = said.contains("not empty") && said.contains("hint: ");
-    assert!(is_said, "{said}");
-    let kept = std::fs::read_to_string(dir.path().join("precious"));
-    assert_eq!(kept.unwrap(), "data");
-}
-
-#[test]
 fn a_full_disk_does_not_end_a_recording_and_keeps_what_fits() {
     let Some(bench) = Bench::set_up() else { return };
     let disk = bench.path("disk");
