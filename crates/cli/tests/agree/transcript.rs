@@ -14,7 +14,7 @@ pub(crate) struct Shell<'a> {
     pub(crate) before: &'a str,
     /// Makes what the words of `make …` name.
     pub(crate) make: fn(&Path, &[&str]),
-    /// What a line printed on stdout as it is kept; panics if no line may print it.
+    /// Text of a line's stdout as it is kept; panics if no line may print it.
     pub(crate) kept: fn(&str, String) -> String,
 }
 

@@ -1,6 +1,5 @@
-//! `fleet add` and `fleet show` on captures whose answers can be added up here: sums of tables, damage, copies.
+//! `fleet add` and `fleet show` on captures whose answers can be added up here: sums of tables.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use haltwise_capture::costs::Batch;
@@ -8,7 +7,7 @@ use haltwise_capture::costs::read::{Reader, Wants};
 use haltwise_core::costs::{Half, Kind};
 use serde_json::Value;
 
-use super::{haltwise, home, ran, schema};
+use super::{haltwise, home, schema};
 
 const CAPTURES: [&str; 3] = ["transactional", "fleet", "over-committed"];
 
@@ -91,29 +90,4 @@ fn a_fleet_is_the_sum_of_its_tables() {
     named.reverse();
     let line = format!("fleet show {} --goal density --json", named.join(" "));
     assert_eq!(json(&line, 0), said);
-}
-
-/// A damaged or repeated table is reported by name and counts for nothing; the rest is the same as without the table.
-#[test]
-fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
-    let lake = lake(9);
-    let path = lake.path().to_str().unwrap();
-    let whole = json(&format!("fleet show {path} --json"), 0);
-    let first = &tables(lake.path())[0];
-    fs::copy(first, lake.path().join("copy.parquet")).unwrap();
-    let bytes = fs::read(first).unwrap();
-    fs::write(lake.path().join("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
-    fs::write(lake.path().join("empty.parquet"), b"").unwrap();
-    let said = json(&format!("fleet show {path} --json"), 5);
-    let refused = said["read"]["refused"].as_array().unwrap();
-    assert_eq!(refused.len(), 3, "{refused:?}");
-    for name in ["host-0", "cut.parquet", "empty.parquet"] {
-        let mut refused = refused.iter().map(|it| it.as_str().unwrap());
-        assert!(refused.any(|it| it.contains(name)), "{name} in {said}");
-    }
-    assert_eq!(said["plans"], whole["plans"]);
-    assert_eq!(said["cohorts"], whole["cohorts"]);
-    let alone = lake.path().join("cut.parquet");
-    let (code, _, said) = ran(&home(), &["fleet", "show", alone.to_str().unwrap()]);
-    assert_eq!(code, 5, "{said}");
 }

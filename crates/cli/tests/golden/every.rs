@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use super::words::found;
-use super::{compare, fits, haltwise, home, ran, scenarios, updates};
+use super::{compare, fits, home, ran, scenarios};
 
 /// A verb with its options, and how it is named in the table.
 const VERBS: [(&str, &[&str]); 9] = [
@@ -78,24 +78,6 @@ fn every_text_keeps_to_its_width() {
                 let is_used = widest == Some(width) || options != ["--vcpus"];
                 assert!(is_used, "{words:?}: {text}");
             }
-        }
-    }
-}
-
-#[test]
-fn the_same_capture_gives_the_same_bytes_by_every_verb() {
-    if updates() {
-        return;
-    }
-    for (verb, options) in VERBS {
-        let run = || {
-            haltwise(
-                &home(),
-                &[&[verb, "captures/fleet", "--json"], options].concat(),
-            )
-        };
-        if !matches!(options, ["--exits" | "--profile"]) {
-            assert_eq!(run(), run(), "{verb} {options:?}");
         }
     }
 }

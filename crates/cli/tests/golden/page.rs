@@ -292,15 +292,6 @@ fn a_page_asks_for_nothing_and_holds_no_strangers_markup() {
     }
 }
 
-#[test]
-fn the_same_capture_gives_the_same_bytes() {
-    let first = named("fleet");
-    make(&home().join("captures/fleet"), "fleet-again", &[]);
-    let again = fs::read_to_string(out().join("fleet-again.html")).unwrap();
-    fs::remove_file(out().join("fleet-again.html")).unwrap();
-    assert_eq!(first, again);
-}
-
 fn named(name: &str) -> String {
     read(pages().iter().find(|page| page.name == name).unwrap())
 }

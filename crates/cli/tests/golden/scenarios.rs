@@ -109,11 +109,7 @@ fn sample(at_ns: u64, busy: f64, pressure: f64) -> HostSample {
         recorder_cpu_ns: 9_000_000 + part(0.004),
         bpf_cpu_ns: Some(part(0.002)),
         recorder_rss_bytes: 23 << 20,
-        steal_ns: None,
-        idle_ns: None,
-        package_uj: None,
-        cycles: None,
-        instructions: None,
+        ..HostSample::default()
     }
 }
 

@@ -67,13 +67,8 @@ fn facts(piece: u64, piece_ns: u64, each: u64) -> Facts {
         total_ns: 4 * piece * piece_ns,
         cpu_pressure_ns: Some(0),
         recorder_cpu_ns: piece,
-        bpf_cpu_ns: None,
         recorder_rss_bytes: 1 << 20,
-        steal_ns: None,
-        idle_ns: None,
-        package_uj: None,
-        cycles: None,
-        instructions: None,
+        ..HostSample::default()
     }];
     all
 }
