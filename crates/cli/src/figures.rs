@@ -1,15 +1,16 @@
 //! Figures that results of several verbs share: results of the core, declared beside it, and how a recording
 //! was made.
 
-use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
+use haltwise_core::account::{Account, Spread};
 use haltwise_core::event::WakeSource;
+use haltwise_core::hist::together;
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_core::replay::Doubts;
-use haltwise_core::stats::Interval;
+use haltwise_core::stats::{Interval, total};
 use haltwise_document::figure::named;
-use haltwise_document::{Document, Figure, Unit, Untrusted, figures};
-use serde::Serializer;
+use haltwise_document::{Document, Figure, Rows, Unit, Untrusted, figures};
+use serde::{Deserialize, Serializer};
 
 use crate::reading::recording::Recording;
 use crate::words;
@@ -67,6 +68,68 @@ pub(crate) fn wakes(counts: Wakes) -> impl Iterator<Item = (&'static str, u64)> 
 
 pub(crate) fn by_source<S: Serializer>(counts: &Wakes, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(wakes(*counts))
+}
+
+figures! {
+    /// Halts of one power of two, by their window at entry and by the time that they polled.
+    #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub(crate) struct PolledBar {
+        /// The shortest.
+        pub(crate) low_ns: u64 = Nanos,
+        /// The longest.
+        pub(crate) high_ns: u64 = Nanos,
+        /// Halts of A whose window at entry is known, by that.
+        pub(crate) a_windows: u64 = Count,
+        /// The same of B.
+        pub(crate) b_windows: u64 = Count,
+        /// Polls of A, by their time.
+        pub(crate) a_polls: u64 = Count,
+        /// The same of B.
+        pub(crate) b_polls: u64 = Count,
+    }
+}
+
+impl PolledBar {
+    /// Windows and polled time of two accounts; those that neither has are left out.
+    pub(crate) fn of(accounts: [&Account; 2]) -> Vec<Self> {
+        let polls = accounts.map(|of| {
+            let mut all = of.poll_success_ns.clone();
+            all.merge(&of.poll_fail_ns);
+            all
+        });
+        let [a, b] = accounts.map(|of| &of.window_ns);
+        let rows = together([a, b, &polls[0], &polls[1]]);
+        rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0))
+            .map(|(row, [a_windows, b_windows, a_polls, b_polls])| Self {
+                low_ns: row.low_ns,
+                high_ns: row.high_ns,
+                a_windows,
+                b_windows,
+                a_polls,
+                b_polls,
+            })
+            .collect()
+    }
+
+    /// The same as shares; nothing where no halt polled.
+    pub(crate) fn show(document: &mut Document, rows: &[Self]) {
+        let of = |count: fn(&Self) -> u64| {
+            let all = total(rows.iter().map(count));
+            move |row: &Self| (all > 0).then(|| count(row) as f64 / all as f64)
+        };
+        if rows.iter().all(|row| row.a_polls + row.b_polls == 0) {
+            return;
+        }
+        document.heading("Windows and time polled");
+        let table = Rows::new("Windows and time polled", rows, usize::MAX)
+            .show(&["low_ns"])
+            .titled("low_ns", "from")
+            .with("A: windows", Unit::Share, of(|row| row.a_windows))
+            .with("B: windows", Unit::Share, of(|row| row.b_windows))
+            .with("A: polls", Unit::Share, of(|row| row.a_polls))
+            .with("B: polls", Unit::Share, of(|row| row.b_polls));
+        document.table(table.finish());
+    }
 }
 
 figures! {

@@ -23,6 +23,7 @@ use haltwise_document::figures;
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure};
+use crate::figures::PolledBar;
 use crate::prices::Source;
 use crate::prices::price::Price;
 
@@ -88,6 +89,9 @@ figures! {
         pub(crate) verdict: Verdict = Object,
         /// Measurements, figure by figure.
         pub(crate) figures: Vec<MeasuredFigure> = List(MeasuredFigure::FIGURES),
+        /// Windows and time polled by powers of two, of all periods under A (the control is left out) and under B.
+        #[serde(default)]
+        pub(crate) polled: Vec<PolledBar> = List(PolledBar::FIGURES),
         /// Predictions of replay.
         pub(crate) predictions: Predictions = Record(Predictions::FIGURES),
         /// VM by VM that the plan gives a ceiling, then, without a name, those that follow the host's parameters; empty

@@ -70,6 +70,8 @@ pub struct Account {
     pub poll_success_ns: LogHist,
     /// Time polled by polls that ended in a wait.
     pub poll_fail_ns: LogHist,
+    /// Windows at entry.
+    pub window_ns: LogHist,
     /// Halts that lack a field.
     pub unknown: Unknown,
     /// Windows and polling over time.
@@ -160,6 +162,9 @@ impl Account {
     fn window_of(&mut self, halt: &Halt) {
         let end_ns = halt.end_ns();
         self.series.add(end_ns, |slot| slot.halt(halt));
+        if let Some(window) = halt.window_ns {
+            self.window_ns.record(window.into());
+        }
         if let Some(window) = halt.window_next_ns.or(halt.window_ns) {
             self.window_now.see(end_ns, window);
         }
@@ -318,8 +323,8 @@ folds! {
     Unknown { window_ns, ceiling_ns, poll_ns, wake_latency_ns, wake }
     Account {
         halts, waits, invalid, poll_known, polled, successful_polls, cut_unknown, poll_bounds, poll_cuts, parts, wakes,
-        halt_ns, gap_ns, wake_latency_ns, poll_success_ns, poll_fail_ns, unknown, series, window_now, ceilings, grows,
-        shrinks, span, told, edges,
+        halt_ns, gap_ns, wake_latency_ns, poll_success_ns, poll_fail_ns, window_ns, unknown, series, window_now, ceilings,
+        grows, shrinks, span, told, edges,
     }
 }
 

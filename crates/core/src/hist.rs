@@ -212,6 +212,21 @@ impl LogHist {
     }
 }
 
+/// Rows of several histograms by power of two, from the first that one of them uses to the last.
+pub fn together<const N: usize>(of: [&LogHist; N]) -> impl Iterator<Item = (Octave, [u64; N])> {
+    let mut all = LogHist::default();
+    for hist in of {
+        all.merge(hist);
+    }
+    let each = of.map(LogHist::octaves);
+    let count = |rows: &[Octave], low_ns| {
+        let row = rows.iter().find(|row| row.low_ns == low_ns);
+        row.map_or(0, |row| row.count)
+    };
+    let rows = all.octaves().into_iter();
+    rows.map(move |row| (row, each.each_ref().map(|rows| count(rows, row.low_ns))))
+}
+
 /// Values of one power of two, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Octave {

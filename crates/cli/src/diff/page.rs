@@ -9,6 +9,7 @@ use haltwise_document::{Document, Prose, Rows, Table, Unit as Is, Untrusted, pro
 use serde_json::{Value, json};
 
 use super::view::{ComparedCapture, ComparedFigure, Differences, Estimated};
+use crate::figures::PolledBar;
 use crate::number::{nanos, nanos_f64, scaled, share, three_digits};
 use crate::proof::figure::scale;
 use crate::words::{of_recording, plural, some};
@@ -52,6 +53,7 @@ pub(crate) fn document(view: &Differences, top: usize, all: bool) -> Document {
             document.folded(title, folded);
         }
     }
+    PolledBar::show(&mut document, &view.polled);
     notes(&mut document, view, all);
     document
 }

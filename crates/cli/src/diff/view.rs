@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use haltwise_core::account::Account;
 use haltwise_core::diff::figure::{Exited, Figure, Unit};
 use haltwise_core::diff::judge::{Comparison, Verdict, holm};
 use haltwise_core::exit::names::Names;
 use haltwise_core::exit::{Cause, Isa, Kind};
+use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode, Rung};
-use haltwise_core::stats::Interval;
 use haltwise_core::stats::jackknife::{Estimate, Jackknife};
+use haltwise_core::stats::{Interval, folded};
 use haltwise_document::figures;
 
 use super::load::{Side, Sums};
 use super::pair::{Pair, Pairing};
 use super::{SCHEMA, around};
-use crate::figures::{INTERVAL, MISSING};
+use crate::figures::{INTERVAL, MISSING, PolledBar};
 
 pub(crate) const ABOUT: &[&str] = &[
     "What ends in `_ns` is nanoseconds. A figure is in its `unit`: `nanos`, `percent` or `per-second`.",
@@ -54,6 +56,8 @@ figures! {
         pub(crate) different: usize = Count,
         /// Every figure: those that differ first, each kind by its `size`.
         pub(crate) comparisons: Vec<ComparedFigure> = List(ComparedFigure::FIGURES),
+        /// Windows and time polled by powers of two, of all that is compared.
+        pub(crate) polled: Vec<PolledBar> = List(PolledBar::FIGURES),
     }
 
     pub(crate) struct ComparedCapture {
@@ -193,10 +197,26 @@ pub(crate) fn build(
         circumstances: around::circumstances(a, b, &pairing),
         compared,
         different: rows.iter().filter(is_different).count(),
+        polled: PolledBar::of([
+            &account(a, &pairing.vms(|[a, _]| a)),
+            &account(b, &pairing.vms(|[_, b]| b)),
+        ]),
         comparisons: rows.iter().map(|row| row.view(&names)).collect(),
         only_a: pairing.only_a,
         only_b: pairing.only_b,
     }
+}
+
+/// The host, if it is compared, else the sum of the VMs.
+fn account(side: &Side<'_>, vms: &[Option<&[VmIndex]>]) -> Account {
+    let of_vms = |vm: VmIndex| vms.iter().flatten().any(|vms| vms.contains(&vm));
+    let is_host = vms.contains(&None);
+    let places = side.recording.ledger.places();
+    folded(
+        places
+            .filter(|(place, _)| is_host || place.vm.is_some_and(of_vms))
+            .map(|(_, account)| account),
+    )
 }
 
 struct JudgedFigure<'a> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use haltwise_core::account::Account;
 use haltwise_core::event::{Halt, Vm};
 use haltwise_core::kvm::Knobs;
 use haltwise_core::policy::{Setting, Start};
@@ -54,6 +55,7 @@ pub(crate) struct Experiment<'a> {
 pub(crate) struct Measured {
     pub(crate) block: Block,
     pub(crate) tally: Tally,
+    pub(crate) account: Account,
     /// The same of the VMs that a plan gives ceilings, and of all others, by their places.
     pub(crate) scopes: Tallies,
     pub(crate) vms: usize,
@@ -238,8 +240,10 @@ impl<'a> Experiment<'a> {
         mut watched: Watched,
         output: &str,
     ) -> Result<Measured, Failure> {
+        let mut account = Account::default();
         for halt in &watched.halts {
             self.survey.halt(halt);
+            account.halt(halt);
         }
         watched.notes.extend(self.learn_rule(block, &watched));
         watched
@@ -277,6 +281,7 @@ impl<'a> Experiment<'a> {
         Ok(Measured {
             block,
             tally,
+            account,
             scopes,
             vms: watched.vms,
             seconds: watched.seconds,

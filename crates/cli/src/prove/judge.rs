@@ -10,7 +10,7 @@ use haltwise_core::prove::tally::Tally;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Cost, Outcome};
-use haltwise_core::stats::{FEWEST, median_estimate};
+use haltwise_core::stats::{FEWEST, folded, median_estimate};
 use haltwise_core::units::Nanos;
 
 use super::ProofRequest;
@@ -19,6 +19,7 @@ use super::meters;
 use super::sides::Sides;
 use crate::SEED;
 use crate::exit::Failure;
+use crate::figures::PolledBar;
 use crate::prices::price::Price;
 use crate::prices::{self, Known};
 use crate::proof::{
@@ -81,6 +82,11 @@ pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<P
         scopes: (sides.scopes.places())
             .filter_map(|place| judge.scope(place))
             .collect(),
+        polled: PolledBar::of(
+            [0, 1]
+                .map(|of| folded(rounds.iter().map(|it| &it[of].account)))
+                .each_ref(),
+        ),
         missing: missing(wanted, measured, &compared),
         figures: compared.into_iter().map(figure).collect(),
         lost: blocks.iter().map(|block| block.lost).sum(),

@@ -9,6 +9,7 @@ use haltwise_core::recording::Side;
 use haltwise_document::{Document, Rows, Table, Unit as Is, Untrusted, prose};
 use serde_json::json;
 
+use crate::figures::PolledBar;
 use crate::number::{nanos, three_digits};
 use crate::proof::{self, MeasuredFigure, Proof, ProvenScope, figure};
 use crate::words::plural;
@@ -25,6 +26,7 @@ pub(crate) fn document(view: &Proof, top: usize) -> Document {
         document.prose(prose!["Partial: ended by ", ended_by, after]);
     }
     measured(&mut document, view, top);
+    PolledBar::show(&mut document, &view.polled);
     predicted(&mut document, view);
     scopes(&mut document, view);
     basis::rests(&mut document, view);

@@ -10,7 +10,7 @@ use haltwise_core::account::within::Interval;
 use haltwise_core::account::worth::Worth;
 use haltwise_core::account::{Account, Ceiling, Spread};
 use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
-use haltwise_core::hist::{LogHist, Octave};
+use haltwise_core::hist::{Octave, together};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::vmm::VcpuTime;
 
@@ -285,6 +285,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
             now_ns: account.window_now.value().copied(),
             slot_ns: account.series.width_ns(),
             slots: slots(&account.series),
+            histogram: account.window_ns.octaves(),
         },
         ceilings: ceilings(account),
         worth: Worth::of(account),
@@ -300,7 +301,14 @@ fn poll_view(account: &Account, time: &Time) -> PollFigures {
         poll_fail_ns: wasted_ns,
         ..
     } = account.polled_of(time.available_ns);
-    let mut bars = poll_bars(&account.poll_success_ns, &account.poll_fail_ns);
+    let rows = together([&account.poll_success_ns, &account.poll_fail_ns]);
+    let bar = |(row, [successful, failed]): (Octave, [u64; 2])| PollBar {
+        low_ns: row.low_ns,
+        high_ns: row.high_ns,
+        successful,
+        failed,
+    };
+    let mut bars: Vec<PollBar> = rows.map(bar).collect();
     let has_zero = bars.first().is_some_and(|bar| bar.high_ns == 0);
     let zero = if has_zero {
         bars.remove(0)
@@ -322,24 +330,6 @@ fn poll_view(account: &Account, time: &Time) -> PollFigures {
         zero,
         time_against_count: bars,
     }
-}
-
-fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBar> {
-    let mut both = success.clone();
-    both.merge(fail);
-    let of = |rows: &[Octave], low_ns: u64| {
-        let row = rows.iter().find(|row| row.low_ns == low_ns);
-        row.map_or(0, |row| row.count)
-    };
-    let (success, fail) = (success.octaves(), fail.octaves());
-    let rows = both.octaves().into_iter();
-    rows.map(|row| PollBar {
-        low_ns: row.low_ns,
-        high_ns: row.high_ns,
-        successful: of(&success, row.low_ns),
-        failed: of(&fail, row.low_ns),
-    })
-    .collect()
 }
 
 fn slots(series: &Series) -> Vec<WindowSlot> {

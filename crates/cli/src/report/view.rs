@@ -292,6 +292,8 @@ figures! {
         pub(crate) slot_ns: u64 = Nanos,
         /// Slots in which something ended, oldest first.
         pub(crate) slots: Vec<WindowSlot> = List(WindowSlot::FIGURES),
+        /// Windows at entry by powers of two.
+        pub(crate) histogram: Vec<Octave> = List(GAP_BUCKET),
     }
 
     pub(crate) struct WindowSlot {

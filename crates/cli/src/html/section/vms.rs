@@ -136,6 +136,8 @@ fn charts(content: &Content, account: &AccountFigures, ledger: &Account) -> Vec<
     let gap = distribution("gaps", &gap, &marks);
     let late = distribution("wake-up latency", &late, &marks);
     let polls = distribution("polls by duration", &polls, &marks);
+    let entry = single("window", "s-sleep", &ledger.window_ns);
+    let entry = distribution("windows at entry", &entry, &marks);
     let windows = windows(&content.report.recording, account);
     let of_gap = "from the halt to the wake event; a poll can catch what is left of the ceiling";
     let of_late = "from the wake event until the vCPU ran, of halts that slept";
@@ -145,6 +147,7 @@ fn charts(content: &Content, account: &AccountFigures, ledger: &Account) -> Vec<
         figure("Gaps", of_gap, gap),
         figure("Wake-up latency", of_late, late),
         figure("Polls by duration", of_polls, polls),
+        figure("Windows at entry", "polling window of each halt", entry),
         figure("Windows over time", of_windows, windows),
     ]
 }

@@ -49,6 +49,11 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountFigures) {
     for bar in &folded(&poll.time_against_count) {
         rows.push((nanos(bar.low_ns), '#', bar.successful, bar.failed));
     }
+    bars(page, rows, poll.known);
+}
+
+/// Bars of a label, a mark, what the mark counts, and what failed.
+fn bars(page: &mut Page, rows: Vec<(String, char, u64, u64)>, of: u64) {
     let full = rows.iter().map(|row| row.2.saturating_add(row.3)).max();
     let full = full.unwrap_or(0);
     let width = page.width().saturating_sub(32);
@@ -64,7 +69,7 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountFigures) {
         page.line(&format!(
             "  {label:>8} {:>7} {:>7} |{drawn}",
             count(all),
-            percent(all as f64, poll.known as f64),
+            percent(all as f64, of as f64),
         ));
     }
 }
@@ -230,6 +235,25 @@ pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures)
         2,
     );
     page.line(&format!("  [{}]", sparkline(&values, full)));
+    let bar = |row: &Octave| PollBar {
+        low_ns: row.low_ns,
+        high_ns: row.high_ns,
+        successful: row.count,
+        failed: 0,
+    };
+    let (zero, open): (Vec<PollBar>, Vec<PollBar>) =
+        (view.histogram.iter().map(bar)).partition(|bar| bar.high_ns == 0);
+    let rows = zero.into_iter().chain(folded(&open));
+    let rows: Vec<_> = rows
+        .map(|bar| (nanos(bar.low_ns), '#', bar.successful, 0))
+        .collect();
+    if !rows.is_empty() {
+        page.gap();
+        page.wrapped("  ", "Windows at entry of the halts", 2);
+        let known = rows.iter().map(|row| row.2);
+        let known = known.fold(0, u64::saturating_add);
+        bars(page, rows, known);
+    }
 }
 
 /// One value for each slot from the start of the recording to its end.
