@@ -235,7 +235,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>> {
 
 #[cfg(test)]
 mod test {
-    use super::super::effects::all;
+    use super::super::{compare, effects::all, script};
     use super::*;
 
     fn kept() -> (Vec<Effect>, Vec<Row>) {
@@ -257,33 +257,44 @@ mod test {
     }
 
     #[test]
-    fn a_difference_that_is_shown_is_refuted_by_exchanged_columns() {
+    fn claims_are_of_what_exists_and_refuted_by_exchanged_columns() {
         let (effects, rows) = kept();
-        for effect in &effects {
-            for claim in &effect.claims {
-                let Claim(says, figure, base, is, new) = claim.clone();
-                if matches!(is, Is::Less | Is::More)
-                    && verdict(claim, &rows, effect) == Verdict::Yes
-                {
-                    let exchanged = Claim(says, figure, new, is, base);
-                    let judged = verdict(&exchanged, &rows, effect);
-                    assert_eq!(judged, Verdict::No, "{}: {claim:?}", effect.name);
-                }
+        let claims = effects
+            .iter()
+            .flat_map(|of| of.claims.iter().map(move |it| (of, it)));
+        for (effect, claim) in claims {
+            let Claim(says, figure, base, is, new) = claim.clone();
+            let is_there = |name| effect.columns.iter().any(|it| it.name == *name);
+            assert!([&base, &new].into_iter().all(is_there), "{claim:?}");
+            assert!(FIGURES.iter().any(|(name, _)| *name == figure), "{figure}");
+            let shows = verdict(claim, &rows, effect) == Verdict::Yes;
+            if matches!(is, Is::Less | Is::More) && shows {
+                let exchanged = Claim(says, figure, new, is, base);
+                let judged = verdict(&exchanged, &rows, effect);
+                assert_eq!(judged, Verdict::No, "{}: {claim:?}", effect.name);
             }
         }
     }
 
     #[test]
-    fn claims_are_of_columns_and_figures_that_exist() {
-        for effect in all().unwrap() {
-            for Claim(_, figure, base, _, new) in &effect.claims {
-                let names: Vec<&String> = effect.columns.iter().map(|it| &it.name).collect();
-                assert!(
-                    names.contains(&base) && names.contains(&new),
-                    "{base}, {new}"
-                );
-                assert!(FIGURES.iter().any(|(name, _)| name == figure), "{figure}");
-            }
+    fn two_settings_are_compared_under_the_load_of_the_first_column() {
+        let (mut effects, mut rows) = kept();
+        let effect = &mut effects[0];
+        for row in &mut rows {
+            let name = ["base", "new"][usize::from(row.column != effect.columns[0].name)];
+            row.column = name.to_owned();
         }
+        rows.truncate(3);
+        rows.remove(1);
+        compare(
+            effect,
+            ("halt_poll_ns=0", "halt_poll_ns=7 halt_poll_ns_grow=3"),
+        );
+        let script = script(effect, 1);
+        let new = script.split("\nmeasured ").nth(2).unwrap();
+        assert!(new.ends_with("setting halt_poll_ns=7 halt_poll_ns_grow=3"));
+        let text = compared(effect, &rows);
+        assert!(text.contains("(`sleeps`) | 3.07 | 2.82 | -8 % |"), "{text}");
+        assert!(text.contains("(`polls`) | 0 | 2.18 | from 0 |"), "{text}");
     }
 }
