@@ -8,6 +8,7 @@ use haltwise_core::hist::together;
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_core::replay::Doubts;
 use haltwise_core::stats::{Interval, total};
+use haltwise_core::topology::Distance;
 use haltwise_document::figure::named;
 use haltwise_document::{Document, Figure, Rows, Unit, Untrusted, figures};
 use serde::{Deserialize, Serializer};
@@ -68,6 +69,15 @@ pub(crate) fn wakes(counts: Wakes) -> impl Iterator<Item = (&'static str, u64)> 
 
 pub(crate) fn by_source<S: Serializer>(counts: &Wakes, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(wakes(*counts))
+}
+
+/// Wake-ups by the distance of the waker, in the order of [`Distance::ALL`].
+pub(crate) type Wakers = [u64; Distance::ALL.len()];
+
+pub(crate) const WAKERS: &[Figure] = &named(Distance::NAMED, Unit::Count);
+
+pub(crate) fn by_distance<S: Serializer>(counts: &Wakers, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(Distance::ALL.map(Distance::as_str).into_iter().zip(*counts))
 }
 
 figures! {

@@ -96,6 +96,10 @@ pub struct Halt {
     /// Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`); `None` where that is not
     /// known.
     pub poll_cut: Option<bool>,
+    /// CPU on which the vCPU ran when the halt ended.
+    pub cpu: Option<u32>,
+    /// CPU from which it was woken; `None` also where it did not sleep.
+    pub waker_cpu: Option<u32>,
 }
 
 crate::names! {

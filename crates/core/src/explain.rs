@@ -20,6 +20,7 @@
 
 mod apic_writes;
 mod break_even;
+mod busy_sibling;
 pub mod contention;
 pub mod cost;
 mod deep_idle;

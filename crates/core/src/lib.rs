@@ -20,6 +20,7 @@
 //! | [`policy`] | rules that decide how long to poll, and the texts that name them |
 //! | [`replay`] | what recorded halts would have cost under a policy |
 //! | [`prove`] | two settings measured in turn: the experiment's design and its judgement |
+//! | [`topology`] | which CPUs share a core or a cache |
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //! | [`kvm`] | the reference model: what KVM and the guest's governor do with a halt, kernel by kernel |
@@ -55,6 +56,7 @@ pub mod prove;
 pub mod recording;
 pub mod replay;
 pub mod stats;
+pub mod topology;
 pub mod tune;
 pub mod units;
 pub mod verify;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Vcpu, Vm};
+use crate::topology::Cpu;
 
 crate::names! {
     /// Where facts come from, best first.
@@ -155,4 +156,7 @@ pub struct Roster {
     pub vms: Vec<Vm>,
     /// vCPUs, in order of VM and number.
     pub vcpus: Vec<Vcpu>,
+    /// The host's CPUs, where they were recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<Cpu>,
 }

@@ -1,5 +1,7 @@
 //! The host's own state once per flush: how busy it is, and what the recorder takes of it.
 
+use std::collections::BTreeMap;
+
 use haltwise_core::event::HostSample;
 
 use crate::clock;
@@ -22,17 +24,44 @@ pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootE
     })
 }
 
+struct Times {
+    idle: u64,
+    total: u64,
+    steal: Option<u64>,
+}
+
+impl Times {
+    fn of(line: &str) -> Option<Self> {
+        let fields = line.split_ascii_whitespace();
+        let fields = fields.map_while(|field| field.parse().ok()).take(8);
+        let fields: Vec<u64> = fields.collect();
+        Some(Self {
+            idle: fields.get(3)?.saturating_add(*fields.get(4).unwrap_or(&0)),
+            total: fields.iter().fold(0, |sum: u64, &n| sum.saturating_add(n)),
+            steal: fields.get(7).copied(),
+        })
+    }
+}
+
+/// How long each CPU has been busy since boot.
+pub(crate) fn busy_of_each(root: &Root) -> BTreeMap<u32, u64> {
+    let text = root.text("proc/stat").unwrap_or_default();
+    let of = |line: &str| {
+        let (cpu, times) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let Times { idle, total, .. } = Times::of(times)?;
+        Some((
+            cpu.parse().ok()?,
+            clock::ticks_long(total.saturating_sub(idle)),
+        ))
+    };
+    text.lines().filter_map(of).collect()
+}
+
 /// CPU times of all CPUs since boot, from `/proc/stat`. Guest time is part of user time there and is not counted twice; idle
 /// and waiting for I/O are idle; time stolen by a hypervisor above is not.
 fn cpu_times(text: &str) -> Option<HostSample> {
     let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let fields: Vec<u64> = all
-        .split_ascii_whitespace()
-        .map_while(|field| field.parse().ok())
-        .take(8)
-        .collect();
-    let idle = fields.get(3)?.saturating_add(*fields.get(4).unwrap_or(&0));
-    let total = fields.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
+    let Times { idle, total, steal } = Times::of(all)?;
     let cpus = text
         .lines()
         .filter(|line| {
@@ -45,7 +74,7 @@ fn cpu_times(text: &str) -> Option<HostSample> {
         cpus: u32::try_from(cpus).ok()?,
         busy_ns: total.saturating_sub(idle).saturating_mul(ns_per_tick),
         total_ns: total.saturating_mul(ns_per_tick),
-        steal_ns: fields.get(7).map(|steal| steal.saturating_mul(ns_per_tick)),
+        steal_ns: steal.map(|steal| steal.saturating_mul(ns_per_tick)),
         ..HostSample::default()
     })
 }

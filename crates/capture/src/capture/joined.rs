@@ -47,6 +47,8 @@ fn append(info: &mut CaptureInfo, later: &CaptureInfo) {
     info.ended.clone_from(&later.ended);
     // Each segment names all who were seen until its end.
     info.roster.clone_from(&later.roster);
+    // How busy a CPU was is known of one segment alone.
+    (info.roster.cpus.iter_mut()).for_each(|cpu| cpu.busy_ns = None);
     for missing in &later.missing {
         if !info.missing.contains(missing) {
             info.missing.push(missing.clone());

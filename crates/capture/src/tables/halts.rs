@@ -27,6 +27,9 @@ table! {
             "From the wake event until KVM had the vCPU running again; 0 if it did not wait.";
         wake: Name, "What ended the halt: `timer`, `ipi`, `device`, `other`, `unknown`.";
         poll_cut: Bool, null "not known", "Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`).";
+        cpu: U32, null "not recorded" later, "CPU on which the vCPU ran when the halt ended. Older captures lack it.";
+        waker_cpu: U32, null "not recorded, or it did not sleep" later,
+            "CPU from which the vCPU was woken; `roster.cpus` of `capture.json` has the host's cores and caches. Older captures lack it.";
     }
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
         laws.halts(rows)

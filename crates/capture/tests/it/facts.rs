@@ -143,6 +143,8 @@ impl Draw {
             wake_latency_ns: self.maybe(Self::number),
             wake: self.of(&WakeSource::ALL),
             poll_cut: Some(self.flag()),
+            cpu: self.maybe(Self::number32),
+            waker_cpu: self.maybe(Self::number32),
         }
     }
 

@@ -67,6 +67,8 @@ impl Vcpu {
             wake_latency_ns: Some(wake_latency_ns),
             wake: [WakeSource::Device, WakeSource::Timer][(self.index % 2) as usize],
             poll_cut: Some(false),
+            cpu: Some(self.index),
+            waker_cpu: waited.then(|| u32::from(latency_ns % 3 == 0)),
         }
     }
 }

@@ -117,5 +117,6 @@ fn roster() -> Roster {
     Roster {
         vms: vec![vm],
         vcpus: vec![vcpu],
+        ..Roster::default()
     }
 }

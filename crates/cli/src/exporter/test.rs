@@ -76,7 +76,7 @@ fn fed() -> Watched {
                 ..vm(3, "hidden")
             },
         ],
-        vcpus: Vec::new(),
+        ..Roster::default()
     };
     let facts = Facts {
         counts: vec![counts(0, 10), counts(1, 3), counts(2, 4)],
@@ -140,7 +140,7 @@ fn a_vm_that_ended_is_shown_a_while_and_stays_in_the_totals() {
             to_ns: Some(4_000),
             ..vm(1, "alike")
         }],
-        vcpus: Vec::new(),
+        ..Roster::default()
     };
     let text = |watched: &Watched| {
         let mut metrics = Metrics::new(1_000);

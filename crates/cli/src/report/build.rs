@@ -12,6 +12,7 @@ use haltwise_core::account::{Account, Ceiling, Spread};
 use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
 use haltwise_core::hist::{Octave, together};
 use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::topology::Distance;
 use haltwise_core::vmm::VcpuTime;
 
 use super::SCHEMA;
@@ -50,6 +51,7 @@ pub(crate) fn report(
             cycles_per_s: ledger.host.cycles_per_s(),
             instructions_per_cycle: ledger.host.instructions_per_cycle(),
             idle_states: ledger.idle_states.used().collect(),
+            wakers: Distance::of_wakers(&recording.info.roster.cpus, ledger),
             knobs: knobs(ledger),
             vms: recording.info.roster.vms.len(),
             account: account_view(&ledger.total(), &host_time(recording, &listed)),

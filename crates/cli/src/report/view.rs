@@ -11,7 +11,9 @@ use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Overhead, Rung, Side};
 use haltwise_document::figures;
 
-use crate::figures::{MISSING, PARTS, SPREAD, WAKES, Wakes, by_source};
+use crate::figures::{
+    MISSING, PARTS, SPREAD, WAKERS, WAKES, Wakers, Wakes, by_distance, by_source,
+};
 use crate::recommend::recommendation::Summary;
 use crate::usage::CpuFigures;
 
@@ -114,6 +116,10 @@ figures! {
         /// The states of the CPUs' idle time, as cpuidle counts them, the shallowest first; empty where it does not:
         /// `missing` has the reason.
         pub(crate) idle_states: Vec<StateUse> = List(IDLE_STATE),
+        /// Wake-ups of sleeping vCPUs by where the waker ran: on the vCPU's own CPU, on a sibling of its core, on another
+        /// core with the same last-level cache, elsewhere; `unknown` where a CPU's place was not recorded.
+        #[serde(serialize_with = "by_distance")]
+        pub(crate) wakers: Wakers = Record(WAKERS),
         /// Settings in force.
         pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.

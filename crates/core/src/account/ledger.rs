@@ -34,6 +34,17 @@ pub struct KnobSeen {
 
 folds! {
     KnobSeen { told, now }
+    OnCpu { halts, poll_ns }
+}
+
+/// Pairs of CPUs told apart.
+const PAIRS: usize = 1 << 16;
+
+/// Halts that ended on one CPU, and the time that they polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OnCpu {
+    pub halts: u64,
+    pub poll_ns: u64,
 }
 
 /// All accounts of a recording.
@@ -51,6 +62,8 @@ pub struct Ledger {
     pub host: HostUse,
     /// The states of the CPUs' idle time.
     pub idle_states: IdleStates,
+    /// Halts by the CPU on which they ended, and that of the waker.
+    pub cpus: Bounded<(u32, Option<u32>), OnCpu, PAIRS>,
 }
 
 impl Ledger {
@@ -65,6 +78,11 @@ impl Ledger {
     pub fn halt(&mut self, halt: &Halt) {
         if let Some(series) = self.of_vms(halt.vm) {
             series.add(halt.end_ns(), |slot| slot.halt(halt));
+        }
+        if let Some(cpu) = halt.cpu {
+            let (halts, poll_ns) = (1, halt.poll_ns.unwrap_or(0));
+            let one = OnCpu { halts, poll_ns };
+            self.cpus.add((cpu, halt.waker_cpu), &one);
         }
         self.place(halt.vm, halt.vcpu).halt(halt);
     }
@@ -193,6 +211,7 @@ impl Fold for Ledger {
         self.lost.fold(&other.lost);
         self.host.fold(&other.host);
         self.idle_states.fold(&other.idle_states);
+        self.cpus.fold(&other.cpus);
     }
 }
 

@@ -162,6 +162,8 @@ impl Thread {
             },
             wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
             poll_cut: poll.and_then(|poll| poll.cut),
+            cpu: None,
+            waker_cpu: None,
         }
     }
 

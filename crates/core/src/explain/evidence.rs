@@ -18,6 +18,7 @@ use crate::recording::Roster;
 use crate::stats::Fold;
 use crate::stats::total;
 use crate::stats::{ENOUGH_EVENTS, Share};
+use crate::topology::Cpu;
 use crate::vmm::Threads;
 
 const BALANCED: f64 = 1.0;
@@ -36,6 +37,8 @@ pub struct Evidence<'a> {
     pub guests: Vec<Guest<'a>>,
     /// Everything of the halts, also of VMs that are not asked about.
     pub ledger: &'a Ledger,
+    /// The host's CPUs, where they were recorded.
+    pub cpus: &'a [Cpu],
     pub exits: Option<&'a ExitsSeen>,
     /// From when to when it was recorded.
     pub interval: Interval,
@@ -93,6 +96,7 @@ impl<'a> Evidence<'a> {
         Self {
             guests: vms.map(guest).collect(),
             ledger,
+            cpus: &roster.cpus,
             exits,
             interval,
             total: ledger.total(),

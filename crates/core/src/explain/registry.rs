@@ -10,6 +10,7 @@ pub const RULES: &[Rule] = &[
     super::high_ceiling::RULE,
     super::shrink_zero::RULE,
     super::over_commitment::RULE,
+    super::busy_sibling::RULE,
     super::deep_idle::RULE,
     super::guest_veto::RULE,
     super::not_observable::RULE,

@@ -109,6 +109,7 @@ impl Bench {
                 ..Vm::default()
             }],
             vcpus: (0..vcpus).map(vcpu).collect(),
+            ..Roster::default()
         };
         let bench = Self {
             roster,

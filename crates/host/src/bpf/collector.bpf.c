@@ -292,6 +292,7 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		.halt_ns = ns,
 		.tid = id,
 		.tgid = id >> 32,
+		.cpu = bpf_get_smp_processor_id(),
 	};
 	struct vcpu_thread *thread = this_thread();
 	bool known, first;
@@ -311,6 +312,7 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		halt.end_ns = bpf_ktime_get_ns();
 	if (waited && thread->waking_ns > halt.end_ns - ns && thread->waking_ns <= halt.end_ns) {
 		halt.flags |= thread->waker_flags;
+		halt.waker_cpu = thread->waker_cpu;
 		halt.waking_ns = thread->waking_ns;
 	}
 	if (tells_latency && waited) {

@@ -56,6 +56,8 @@ struct halt_record {
 	__u32 change_new_ns;
 	__u32 vcpu_id; /* with HALT_VCPU_KNOWN, HALT_GREW or HALT_SHRANK */
 	__u32 flags; /* enum halt_flag */
+	__u32 cpu; /* on which the halt ended */
+	__u32 waker_cpu; /* with HALT_WOKEN */
 };
 
 /* What the running kernel's structures hold, each a bit of `support`. */

@@ -11,6 +11,7 @@
 //! | `poll_ns` | growth of KVM's counters `halt_poll_success_ns` and `halt_poll_fail_ns` |
 //! | `wake_latency_ns` | KVM's own where `kvm_vcpu_wakeup` tells it; else end of the halt less the time of `sched_waking`, so that gap and latency are `halt_ns` |
 //! | `wake` | the waker's context; for a halt still polling, the pending interrupt |
+//! | `cpu`, `waker_cpu` | where `kvm_vcpu_wakeup` and `sched_waking` ran |
 //! | `poll_cut` | polled for less than the window, and slept |
 
 use std::mem::{offset_of, size_of};
@@ -25,7 +26,7 @@ use crate::bytes::{u32_at, u64_at};
 
 pub(super) const SIZE: usize = size_of::<RawHalt>();
 const _: () = assert!(
-    SIZE == 80,
+    SIZE == 88,
     "halt_record in intf.h changed: look at this decoder"
 );
 
@@ -56,6 +57,8 @@ impl RawHalt {
             change_new_ns: u32_of(offset_of!(RawHalt, change_new_ns))?,
             vcpu_id: u32_of(offset_of!(RawHalt, vcpu_id))?,
             flags: u32_of(offset_of!(RawHalt, flags))?,
+            cpu: u32_of(offset_of!(RawHalt, cpu))?,
+            waker_cpu: u32_of(offset_of!(RawHalt, waker_cpu))?,
         })
     }
 
@@ -146,6 +149,8 @@ impl RawHalt {
             wake_latency_ns: self.wake_latency_ns(),
             wake: wake::source(wake::facts(self.flags)),
             poll_cut: self.poll_cut(),
+            cpu: Some(self.cpu),
+            waker_cpu: self.if_has(halt_flag::HALT_WOKEN, self.waker_cpu),
         }
     }
 

@@ -65,6 +65,7 @@ struct vcpu_thread {
 	/* of the last sched_waking of this thread */
 	__u64 waking_ns;
 	__u32 waker_flags;
+	__u32 waker_cpu;
 	/* counts mode: its slot plus one, 0 while it has none */
 	__u32 counts_slot;
 	/* the interrupt last found pending, and what that vector was known to carry then */

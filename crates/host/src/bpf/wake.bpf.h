@@ -75,6 +75,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *woken)
 		}
 	}
 	thread->waker_flags = flags;
+	thread->waker_cpu = bpf_get_smp_processor_id();
 	thread->waking_ns = bpf_ktime_get_ns();
 	return 0;
 }

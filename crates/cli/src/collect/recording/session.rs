@@ -10,6 +10,7 @@ use haltwise_core::event::{Facts, HostSample};
 use haltwise_core::exit::Kind;
 use haltwise_core::recording::{Overhead, Roster};
 use haltwise_host::collector::Collector;
+use haltwise_host::cpus::Cpus;
 use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
@@ -52,6 +53,7 @@ pub(crate) struct Session {
     /// VMs that ended before anything that a ring keeps, and were dropped with it.
     vms_dropped: usize,
     no_command: bool,
+    cpus: Cpus,
     start_ns: u64,
     last_flush_ns: u64,
     last_sample_ns: u64,
@@ -90,6 +92,7 @@ impl Session {
             slow: started.slow,
             vms_dropped: 0,
             no_command: started.no_command,
+            cpus: started.cpus,
             start_ns: started.start_ns,
             last_flush_ns: started.start_ns,
             last_sample_ns: 0,
@@ -193,7 +196,8 @@ impl Session {
         let mut info = self.recording.info().clone();
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
-        info.roster = stored(self.collector.roster(), self.no_command);
+        self.cpus = Cpus::new(&self.root);
+        info.roster = stored(self.collector.roster(), self.no_command, self.cpus.now());
         let next = match ring.create(&ring.next(), info) {
             Ok(next) => next,
             Err(error) => {
@@ -266,7 +270,7 @@ impl Session {
     fn flush(&mut self) -> Result<(), Failure> {
         if self.roster != *self.collector.roster() {
             self.roster = self.collector.roster().clone();
-            let stored = stored(&self.roster, self.no_command);
+            let stored = stored(&self.roster, self.no_command, self.cpus.now());
             self.recording.set_roster(&stored)?;
         }
         let facts = std::mem::take(&mut self.pending);
@@ -346,6 +350,9 @@ impl Session {
         self.sample(true);
         let cost = self.pending.host.last().copied().unwrap_or_default();
         self.flush()?;
+        let cpus = self.cpus.used(&self.root);
+        let stored = stored(&self.roster, self.no_command, cpus);
+        self.recording.set_roster(&stored)?;
         let overhead = self.overhead_since(cost);
         let missing = missing(
             &*self.collector,

@@ -9,8 +9,10 @@ use haltwise_capture::recording::Recording;
 use haltwise_core::event::Vm;
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
+use haltwise_core::topology::Cpu;
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::cpus::Cpus;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
@@ -34,6 +36,7 @@ pub(crate) struct Started {
     pub(crate) ring: Option<Ring>,
     /// Names that VMMs were not given are not stored.
     pub(crate) no_command: bool,
+    pub(crate) cpus: Cpus,
 }
 
 /// Refuses a directory in use before anything is attached.
@@ -98,7 +101,8 @@ pub(crate) fn start(
     info.exits = exits;
     info.knobs = first_knobs;
     info.price = price;
-    info.roster = stored(collector.roster(), wanted.no_command);
+    let cpus = Cpus::new(root);
+    info.roster = stored(collector.roster(), wanted.no_command, cpus.now());
     let recording = match &ring {
         Some(ring) => ring.create(&ring.current, info)?,
         None => Recording::create(&wanted.output, info)?,
@@ -113,6 +117,7 @@ pub(crate) fn start(
         output: wanted.output.clone(),
         ring,
         no_command: wanted.no_command,
+        cpus,
     })
 }
 
@@ -123,8 +128,9 @@ fn price(wanted: &RecordingRequest, root: &Root) -> Option<Box<Written>> {
 }
 
 /// The roster as a capture stores it: without command lines, nothing that VMMs' own tell but their VMs' names.
-pub(super) fn stored(roster: &Roster, no_command: bool) -> Roster {
+pub(super) fn stored(roster: &Roster, no_command: bool, cpus: Vec<Cpu>) -> Roster {
     let mut roster = roster.clone();
+    roster.cpus = cpus;
     if no_command {
         roster.vms.iter_mut().for_each(Vm::forget_command);
     }

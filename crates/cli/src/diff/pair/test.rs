@@ -21,7 +21,7 @@ fn roster(names: &str) -> Roster {
     });
     Roster {
         vms: vms.collect(),
-        vcpus: Vec::new(),
+        ..Roster::default()
     }
 }
 

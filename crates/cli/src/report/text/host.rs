@@ -3,6 +3,8 @@
 use haltwise_core::account::idle::StateUse;
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
+use haltwise_core::stats::total;
+use haltwise_core::topology::Distance;
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
@@ -60,6 +62,14 @@ pub(super) fn host(page: &mut Page, report: &Report) {
         ),
         2,
     );
+    let wakers = Distance::ALL.map(Distance::as_str).into_iter();
+    let wakers = wakers.zip(host.wakers).filter(|(_, n)| *n > 0);
+    let all = total(host.wakers) as f64;
+    let wakers = wakers.map(|(name, n)| format!("{name} {}", share(n as f64 / all)));
+    let wakers: Vec<String> = wakers.collect();
+    if !wakers.is_empty() {
+        page.wrapped("  wakers ran on: ", &wakers.join(", "), 17);
+    }
     if report.vms.len() < host.vms {
         let shown = report.vms.len();
         let text = format!("Below: {shown} of these VMs; the figures above cover all of them.");

@@ -55,6 +55,7 @@ fn many_vcpus_or_a_long_time_make_steps_longer() {
                 ..Vcpu::default()
             })
             .collect(),
+        ..Roster::default()
     };
     let whole = until(16_000);
     assert_eq!(bounded(&roster(1, None), whole, 0), 1);

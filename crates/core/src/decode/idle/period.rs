@@ -75,6 +75,8 @@ impl Period {
             wake_latency_ns: self.wake_latency_ns(),
             wake: self.wake,
             poll_cut: Some(false),
+            cpu: None,
+            waker_cpu: None,
         }
     }
 }

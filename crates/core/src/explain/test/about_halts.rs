@@ -1,6 +1,6 @@
 //! Rules that the halt account alone allows.
 
-use super::guards::{LOCKED, LONG, SHORT, capped, own};
+use super::guards::{LOCKED, LONG, SHORT, beside, capped, own};
 use super::*;
 use crate::vmm::VcpuTime;
 
@@ -116,6 +116,19 @@ fn vcpus_on_cpus_that_others_want() {
     assert!(cause(900_000, Some(false)).contains("a woken vCPU waits for a CPU"));
     // Whatever else is runnable, they run at once: their latency has another reason.
     assert!(cause(900_000, Some(true)).contains("A woken vCPU waits for none of them"));
+}
+
+#[test]
+fn polling_beside_a_busy_sibling() {
+    let id = "polling-beside-busy-sibling";
+    let half = Some(5 * SECOND);
+    let found = beside(0, half).finding(id).unwrap().found;
+    assert_eq!((found.sure, found.cost), (Sure::Possible, None));
+    let says = "0.6 % of a CPU where the sibling was busy, for up to 50 % of the time: on CPU 1.";
+    assert!(found.signature.contains(says), "{}", found.signature);
+    assert_eq!(beside(0, Some(SECOND)).says(id), None, "an idle sibling");
+    assert_eq!(beside(1, half).says(id), None, "no sibling");
+    assert!(calm(LOAD).lacks(id).is_some());
 }
 
 /// Nothing follows from one preempted poll, or from ninety-nine.

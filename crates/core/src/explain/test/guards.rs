@@ -10,6 +10,7 @@ use super::about_vmm::{
 };
 use super::*;
 use crate::kvm::Knobs;
+use crate::topology::Cpu;
 use crate::vmm::{Machine, Threads};
 
 /// A rule, a remedy of the rule, a recording on which the remedy is given, and one on which it is withheld.
@@ -76,12 +77,31 @@ fn ticking(hz: u64) -> Bench {
     calm(tick(hz))
 }
 
+/// A vCPU that polls on CPU 1, on this core, beside CPU 0 of core 0, which is busy for so long.
+pub(super) fn beside(core: u32, busy_ns: Option<u64>) -> Bench {
+    let mut bench = calm(LOAD);
+    for nth in 0..1_000 {
+        let cpu = Some(1);
+        let halt = LOAD.window_ns(200_000).halt(nth);
+        bench.ledger.halt(&Halt { cpu, ..halt });
+    }
+    let cpu = |id, core, busy_ns| Cpu {
+        id,
+        core,
+        cache: None,
+        busy_ns,
+    };
+    bench.roster.cpus = vec![cpu(0, 0, busy_ns), cpu(1, core, Some(SECOND))];
+    bench
+}
+
 fn told(bench: Bench, rows: &[Row]) -> Bench {
     bench.exits(&SubKey::ALL, rows)
 }
 
 const PARAM: Lever = Lever::Parameters;
 const OWN: Lever = Lever::OwnCeiling;
+const BESIDE: &str = "polling-beside-busy-sibling";
 const OVER: &str = "over-committed-polling";
 const HLT: &str = "exits on HLT are disabled";
 
@@ -113,6 +133,7 @@ fn about_cpus() -> Vec<Case> {
         (OVER, Does::SparesCpus, pressed(cut), calm(LOAD)),
         (OVER, less(PARAM), pressed(cut), pressed(pays)),
         (OVER, less(OWN), pressed(own(cut)), pressed(own(pays))),
+        (BESIDE, less(PARAM), beside(0, Some(5 * SECOND)), calm(LOAD)),
         ("ipi-storm", Does::GuestPolls, calm(RING), pressed(RING)),
     ]
 }

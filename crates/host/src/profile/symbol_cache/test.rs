@@ -26,6 +26,7 @@ fn roster(pids: &[u32]) -> Roster {
             tid: Tid(51),
             ..Vcpu::default()
         }],
+        ..Roster::default()
     }
 }
 
