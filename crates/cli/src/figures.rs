@@ -76,8 +76,16 @@ pub(crate) type Wakers = [u64; Distance::ALL.len()];
 
 pub(crate) const WAKERS: &[Figure] = &named(Distance::NAMED, Unit::Count);
 
-pub(crate) fn by_distance<S: Serializer>(counts: &Wakers, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(Distance::ALL.map(Distance::as_str).into_iter().zip(*counts))
+#[expect(clippy::ref_option, reason = "serde passes the field")]
+pub(crate) fn by_distance<S: Serializer>(
+    counts: &Option<Wakers>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let names = Distance::ALL.map(Distance::as_str).into_iter();
+    match counts {
+        Some(counts) => to.collect_map(names.zip(*counts)),
+        None => to.serialize_none(),
+    }
 }
 
 figures! {

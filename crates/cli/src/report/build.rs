@@ -51,7 +51,8 @@ pub(crate) fn report(
             cycles_per_s: ledger.host.cycles_per_s(),
             instructions_per_cycle: ledger.host.instructions_per_cycle(),
             idle_states: ledger.idle_states.used().collect(),
-            wakers: Distance::of_wakers(&recording.info.roster.cpus, ledger),
+            wakers: (!ledger.cpus.is_empty())
+                .then(|| Distance::of_wakers(&recording.info.roster.cpus, ledger)),
             knobs: knobs(ledger),
             vms: recording.info.roster.vms.len(),
             account: account_view(&ledger.total(), &host_time(recording, &listed)),

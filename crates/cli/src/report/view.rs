@@ -117,9 +117,9 @@ figures! {
         /// `missing` has the reason.
         pub(crate) idle_states: Vec<StateUse> = List(IDLE_STATE),
         /// Wake-ups of sleeping vCPUs by where the waker ran: on the vCPU's own CPU, on a sibling of its core, on another
-        /// core with the same last-level cache, elsewhere; `unknown` where a CPU's place was not recorded.
+        /// core with the same last-level cache, elsewhere; `unknown` where a CPU's place was not recorded; `null` where no CPUs were.
         #[serde(serialize_with = "by_distance")]
-        pub(crate) wakers: Wakers = Record(WAKERS),
+        pub(crate) wakers: Option<Wakers> = Record(WAKERS),
         /// Settings in force.
         pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.

@@ -63,8 +63,9 @@ pub(super) fn host(page: &mut Page, report: &Report) {
         2,
     );
     let wakers = Distance::ALL.map(Distance::as_str).into_iter();
-    let wakers = wakers.zip(host.wakers).filter(|(_, n)| *n > 0);
-    let all = total(host.wakers) as f64;
+    let counts = host.wakers.unwrap_or_default();
+    let wakers = wakers.zip(counts).filter(|(_, n)| *n > 0);
+    let all = total(counts) as f64;
     let wakers = wakers.map(|(name, n)| format!("{name} {}", share(n as f64 / all)));
     let wakers: Vec<String> = wakers.collect();
     if !wakers.is_empty() {
