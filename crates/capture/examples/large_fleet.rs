@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use haltwise_capture::costs::{encode, lake};
-use haltwise_core::costs::seeded::{Which, table};
 use haltwise_core::costs::table::rows;
+
+#[path = "../../core/src/costs/test/seeded.rs"]
+mod seeded;
+use seeded::{Which, table};
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

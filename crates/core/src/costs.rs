@@ -10,7 +10,6 @@
 //! | [`figures`] | what is summed up |
 //! | [`play`] | from the halts of a capture to the figures of each VM, setting and half |
 //! | [`table`] | these with who they belong to: a costs table |
-//! | [`seeded`] | made-up tables of a fleet of any size, for tests and benchmarks |
 //!
 //! **What adds up exactly.** Each capture is cut at half of its own time, and each vCPU's windows begin anew in each
 //! capture. The figures of several captures are therefore the sums of their figures, in any order and to the unit. Of a
@@ -20,7 +19,6 @@
 pub mod figures;
 pub mod grid;
 pub mod play;
-pub mod seeded;
 pub mod table;
 
 pub use figures::Figures;
@@ -28,7 +26,7 @@ pub use grid::{GRID, Kind};
 pub use play::{VmCosts, costs};
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;
 
 crate::names! {
     /// The half of a capture's time that a figure is of.

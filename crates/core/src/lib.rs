@@ -32,6 +32,10 @@
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
 
+/// Test data that tests of other crates include names this crate from outside.
+#[cfg(test)]
+extern crate self as haltwise_core;
+
 pub mod account;
 pub mod costs;
 pub mod decode;

@@ -44,13 +44,14 @@ prop_compose! {
         latency in proptest::option::of(length()),
         wake in 0..5_usize,
         source in 0..4_usize,
+        (cpu, waker_cpu) in (proptest::option::of(0..4_u32), proptest::option::of(0..4_u32)),
     ) -> Halt {
         Halt {
             start_ns, halt_ns, vm, vcpu, tid: Tid(1), waited, valid, window_ns, window_next_ns,
             ceiling_ns, ceiling_source: CeilingSource::ALL[source],
             change: WindowCall::None, poll_ns, polled,
             wake_latency_ns: if waited { latency } else { Some(0) },
-            wake: WakeSource::ALL[wake], poll_cut,
+            wake: WakeSource::ALL[wake], poll_cut, cpu, waker_cpu,
         }
     }
 }

@@ -9,13 +9,16 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array as _, RecordBatch};
 use haltwise_core::costs::figures::Figures;
-use haltwise_core::costs::seeded::{self, Which};
 use haltwise_core::costs::table::{self, Host, Row, VmOf};
 use haltwise_core::hist::LogHist;
 use haltwise_core::workload::SplitMix64;
 
 use super::read::Wants;
 use super::*;
+
+#[path = "../../../core/src/costs/test/seeded.rs"]
+mod seeded;
+use seeded::Which;
 
 fn host() -> Host {
     let (seed, host, day, vms) = (1, 1, 0, 0);

@@ -13,6 +13,8 @@ use crate::tune::test::{AIM, COST, load, taken, terms};
 use crate::tune::{Gather, Inputs, Keep, Serial};
 use crate::workload::SplitMix64;
 
+pub(crate) mod seeded;
+
 /// When a recording of [`vm`] ends.
 const END_NS: u64 = 200_000_000;
 

@@ -5,15 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{EVERY, Figures};
-use super::grid::{Kind, Shape, settings};
-use super::play::{Line, VmCosts};
-use super::table::{Host, VmOf};
-use crate::identity::Identity;
-use crate::ids::VmIndex;
-use crate::kvm::{Arch, Knobs, Version};
-use crate::replay::Sums;
-use crate::workload::SplitMix64;
+use haltwise_core::costs::figures::{EVERY, Figures};
+use haltwise_core::costs::grid::{Kind, Shape, settings};
+use haltwise_core::costs::play::{Line, VmCosts};
+use haltwise_core::costs::table::{Host, VmOf};
+use haltwise_core::identity::Identity;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::replay::Sums;
+use haltwise_core::workload::SplitMix64;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -181,7 +181,7 @@ fn figures(draw: &mut SplitMix64, kind: Kind, knobs: Knobs, gap_ns: u64, halts: 
     ];
     let mut counts = Vec::new();
     for (value, count) in parts {
-        let bucket = crate::hist::bucket_of(value);
+        let bucket = haltwise_core::hist::bucket_of(value);
         counts.resize(counts.len().max(bucket + 1), 0);
         counts[bucket] += count;
     }
