@@ -55,7 +55,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "the source's columns have no labels left: which of them is which is a guess, and the fourth may be \
          bare metal instead of a guest that is never idle",
         "25.98 and 25.95 us are taken for a difference of at most 10 %; where a guest that is never idle is faster than that \
-         after 1 us, no HLT exit explains it, since smart poll has one in a hundred requests; a third of it is smart \
+         after 1 us, no HLT exit explains it, since smart poll has one in a hundred requests; a third of it may be smart \
          poll's judgement after each poll (6.7 us, measured), without which a guest that polls by haltpoll answers as \
          soon as one that is never idle",
     ],

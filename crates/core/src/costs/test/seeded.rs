@@ -40,7 +40,7 @@ const LATENCY_NS: u64 = 30_000;
 
 /// Which table it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Which {
+pub(crate) struct Which {
     pub seed: u64,
     pub host: u64,
     /// Day from the first.
@@ -48,7 +48,7 @@ pub struct Which {
     pub vms: u32,
 }
 
-pub fn table(which: Which) -> (Host, Vec<(VmOf, VmCosts)>) {
+pub(crate) fn table(which: Which) -> (Host, Vec<(VmOf, VmCosts)>) {
     let mut of_host = SplitMix64(which.seed ^ which.host.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let (kernel, cpu) = (pick(&mut of_host, &KERNELS), pick(&mut of_host, &CPUS));
     let start_unix_ns = FIRST_DAY_NS + which.day * DAY_NS;

@@ -264,7 +264,7 @@ mod test {
             .flat_map(|of| of.claims.iter().map(move |it| (of, it)));
         for (effect, claim) in claims {
             let Claim(says, figure, base, is, new) = claim.clone();
-            let is_there = |name| effect.columns.iter().any(|it| it.name == *name);
+            let is_there = |name: &String| effect.columns.iter().any(|it| it.name == *name);
             assert!([&base, &new].into_iter().all(is_there), "{claim:?}");
             assert!(FIGURES.iter().any(|(name, _)| *name == figure), "{figure}");
             let shows = verdict(claim, &rows, effect) == Verdict::Yes;
