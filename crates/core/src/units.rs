@@ -176,6 +176,8 @@ mod test {
     #[test]
     fn what_is_not_a_duration_is_refused_with_the_reason() {
         use DurationParseError as E;
+        let (text, unit) = ("3days".into(), "days".into());
+        let days = E::UnknownUnit { text, unit };
         for (text, error) in [
             ("", E::NoNumber(String::new())),
             ("-1", E::NoNumber("-1".into())),
@@ -184,13 +186,7 @@ mod test {
             ("5.us", E::NoNumber("5.us".into())),
             ("1.2.3us", E::NoNumber("1.2.3us".into())),
             ("20", E::NoUnit("20".into())),
-            (
-                "3days",
-                E::UnknownUnit {
-                    text: "3days".into(),
-                    unit: "days".into(),
-                },
-            ),
+            ("3days", days),
             ("0.5ns", E::OutOfRange("0.5ns".into())),
             ("99999999999999h", E::OutOfRange("99999999999999h".into())),
         ] {

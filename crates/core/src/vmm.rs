@@ -136,10 +136,8 @@ mod test {
             ..Threads::default()
         };
         let time = |guest_ns| {
-            Some(VcpuTime {
-                guest_ns,
-                ..VcpuTime::default()
-            })
+            let rest = VcpuTime::default();
+            Some(VcpuTime { guest_ns, ..rest })
         };
         let of = |times: &[_], polling| threads.cpu_use(times.iter().copied(), polling).unwrap();
         let known = of(&[time(SECOND / 4), time(SECOND / 4)], Some(0.125));
@@ -153,14 +151,10 @@ mod test {
         // A tick samples: no part is above its whole.
         let much = of(&[time(3 * SECOND)], Some(0.1));
         assert_eq!((much.guest, much.exits), (Some(0.5), Some(0.0)));
-        for unknown in [
-            of(&[time(0)], Some(0.1)),
-            of(&[time(SECOND), None], Some(0.1)),
-        ] {
-            assert_eq!(
-                (unknown.all, unknown.guest, unknown.exits),
-                (0.75, None, None)
-            );
+        for times in [&[time(0)][..], &[time(SECOND), None]] {
+            let unknown = of(times, Some(0.1));
+            let parts = (unknown.all, unknown.guest, unknown.exits);
+            assert_eq!(parts, (0.75, None, None));
         }
         assert_eq!(of(&[time(SECOND)], None).exits, None);
         let no_looks = Threads::default();

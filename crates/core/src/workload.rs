@@ -296,20 +296,9 @@ mod test {
 
     #[test]
     fn bad_specs_are_refused() {
-        for text in [
-            "",
-            "fixed",
-            "fixed:",
-            "fixed:1us:2us",
-            "uniform:2us:1us",
-            "bimodal:1.1:1us:2us",
-            "bimodal:x:1us:2us",
-            "phases:",
-            "phases:1us*0",
-            "phases:1us*x",
-            "trace:",
-            "normal:1us",
-        ] {
+        let bad = "|fixed|fixed:|fixed:1us:2us|uniform:2us:1us|bimodal:1.1:1us:2us|bimodal:x:1us:2us|phases:|\
+                   phases:1us*0|phases:1us*x|trace:|normal:1us";
+        for text in bad.split('|') {
             assert!(text.parse::<GapSpec>().is_err(), "{text}");
         }
     }
@@ -329,22 +318,18 @@ mod test {
         let uniform = gaps("uniform:5us:400us", 1, 20_000);
         assert!(uniform.iter().all(|g| (5_000..=400_000).contains(g)));
         let mean = |gaps: &[u64]| gaps.iter().sum::<u64>() / gaps.len() as u64;
+        let mean_of_uniform = mean(&uniform);
         assert!(
-            mean(&uniform).abs_diff(202_500) < 4_000,
-            "{}",
-            mean(&uniform)
+            mean_of_uniform.abs_diff(202_500) < 4_000,
+            "{mean_of_uniform}"
         );
         let exp = gaps("exp:60us", 1, 20_000);
         assert!(mean(&exp).abs_diff(60_000) < 2_000, "{}", mean(&exp));
-        let below_mean = exp.iter().filter(|g| **g < 60_000).count();
-        assert!(
-            below_mean.abs_diff(12_642) < 300,
-            "1 - 1/e of 20000 expected, {below_mean} seen"
-        );
-        let short = gaps("bimodal:0.8:15us:2ms", 1, 20_000)
-            .iter()
-            .filter(|g| **g == 15_000)
-            .count();
+        // 1 - 1/e of 20000.
+        let below_mean = exp.iter().filter(|gap| **gap < 60_000).count();
+        assert!(below_mean.abs_diff(12_642) < 300, "{below_mean}");
+        let both = gaps("bimodal:0.8:15us:2ms", 1, 20_000);
+        let short = both.iter().filter(|gap| **gap == 15_000).count();
         assert!(short.abs_diff(16_000) < 300, "{short}");
     }
 
@@ -352,14 +337,10 @@ mod test {
     fn phases_and_traces_go_round_in_a_circle() {
         assert_eq!(gaps("phases:1ns*2:9ns*1", 0, 7), [1, 1, 9, 1, 1, 9, 1]);
         let mut trace = Gaps::from_trace("t", parse_trace("# a\n5us\n7000\n\n").unwrap()).unwrap();
-        assert_eq!(
-            [trace.draw().0, trace.draw().0, trace.draw().0],
-            [5_000, 7_000, 5_000]
-        );
+        let drawn = [(); 3].map(|()| trace.draw().0);
+        assert_eq!(drawn, [5_000, 7_000, 5_000]);
         assert_eq!(parse_trace("# nothing"), Err(GapSpecError::EmptyTrace));
-        assert!(matches!(
-            parse_trace("5us\nx"),
-            Err(GapSpecError::TraceLine { line: 2, .. })
-        ));
+        let error = parse_trace("5us\nx").unwrap_err();
+        assert!(matches!(error, GapSpecError::TraceLine { line: 2, .. }));
     }
 }

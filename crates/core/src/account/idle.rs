@@ -125,14 +125,9 @@ mod test {
             read(1_000, 0, "POLL", 7, 70),
             read(3_000, 0, "POLL", 7, 70),
         ];
-        let mut forwards = IdleStates::default();
-        for it in &readings {
-            forwards.see(it);
-        }
-        let mut backwards = IdleStates::default();
-        for it in readings.iter().rev() {
-            backwards.see(it);
-        }
+        let [mut forwards, mut backwards] = [(); 2].map(|()| IdleStates::default());
+        readings.iter().for_each(|it| forwards.see(it));
+        readings.iter().rev().for_each(|it| backwards.see(it));
         assert_eq!(forwards, backwards);
         let used: Vec<_> = forwards.used().collect();
         let names: Vec<_> = used.iter().map(|it| it.name.as_str()).collect();

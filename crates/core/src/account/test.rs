@@ -68,21 +68,15 @@ fn a_halt_that_crosses_an_end_counts_up_to_there() {
     assert_eq!((later.poll_fail_ns, later.sleep_ns), (0, 10_000));
     assert_eq!(later.wake_latency_ns, 30_000);
     let sooner = within(0, 211_000);
-    assert_eq!(
-        (sooner.poll_success_ns, sooner.poll_fail_ns),
-        (10_000, 50_000)
-    );
+    let polls = (sooner.poll_success_ns, sooner.poll_fail_ns);
+    assert_eq!(polls, (10_000, 50_000));
     // One halt may cross both ends.
-    let mut alone = Account::default();
-    alone.halt(&slept());
-    let both = alone.within(Interval {
-        start_ns: 41_000,
-        end_ns: 81_000,
-    });
-    assert_eq!(
-        (both.poll_fail_ns, both.sleep_ns, both.wake_latency_ns),
-        (10_000, 20_000, 10_000)
-    );
+    account = Account::default();
+    account.halt(&slept());
+    let (start_ns, end_ns) = (41_000, 81_000);
+    let both = account.within(Interval { start_ns, end_ns });
+    let parts = [both.poll_fail_ns, both.sleep_ns, both.wake_latency_ns];
+    assert_eq!(parts, [10_000, 20_000, 10_000]);
 }
 
 #[test]
@@ -165,9 +159,7 @@ fn steal_is_of_all_cpu_time_and_unknown_where_a_sample_lacks_it() {
     };
     let between = |first: HostSample, last: HostSample| {
         let mut ledger = Ledger::default();
-        for one in [first, last] {
-            ledger.host(&one);
-        }
+        [first, last].iter().for_each(|one| ledger.host(one));
         ledger.host
     };
     let begin = sample(0, 100, 1_000, Some(40));

@@ -4,8 +4,8 @@ use super::grid::{OFF, Shape, is_made_by_cap, settings};
 use super::*;
 use crate::event::Halt;
 use crate::kvm::{Arch, Knobs, Observed, Rule, Version};
+use crate::replay::GoalName;
 use crate::replay::Sums;
-use crate::replay::{Cost, GoalName};
 use crate::stats::Fold;
 use crate::tune::search::{self, Aim, Found};
 use crate::tune::stage::{self, Entry, Part};
@@ -68,8 +68,9 @@ fn the_grid_of_this_name_is_this_one() {
     let sum: u64 = all.iter().map(|it| u64::from(it.halt_poll_ns)).sum();
     let starts: u64 = all.iter().map(|it| u64::from(it.grow_start)).sum();
     let rest: u32 = all.iter().map(|it| 10 * it.grow + it.shrink).sum();
+    let sums = (sum, starts, rest);
     assert_eq!(
-        (sum, starts, rest),
+        sums,
         (14_560_000, 7_610_000, 1_190),
         "a changed grid has another name"
     );
@@ -125,10 +126,8 @@ fn a_ceiling_makes_the_settings_that_it_is_taken_to_make() {
 #[test]
 fn the_figures_are_those_of_tune() {
     let halts = [vm(0, "bimodal:0.7:20us:150us", 5), vm(1, "exp:60us", 6)].concat();
-    let inputs = gathered(
-        Some(Knobs::defaults(Version::new(6, 12), Arch::X86)),
-        &halts,
-    );
+    let default = Knobs::defaults(Version::new(6, 12), Arch::X86);
+    let inputs = gathered(Some(default), &halts);
     let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
     let played = stage::play(&inputs, &entries, Part::Whole, "", &Serial);
     let vms = of(&inputs);
@@ -165,10 +164,8 @@ fn the_best_by_sums_is_the_best_of_all_halts_together() {
             vm(2, "fixed:70us", seed + 9),
         ];
         for weight in GoalName::ALL.map(GoalName::weight_milli) {
-            let cost = Cost {
-                latency_weight_milli: weight,
-                ..COST
-            };
+            let mut cost = COST;
+            cost.latency_weight_milli = weight;
             let apart: Vec<VmCosts> = (captures.iter())
                 .flat_map(|halts| of(&gathered(None, halts)))
                 .collect();
@@ -180,12 +177,11 @@ fn the_best_by_sums_is_the_best_of_all_halts_together() {
             let together = gathered(None, &captures.concat());
             let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
             let played = stage::play(&together, &entries, Part::Fit(1), "", &Serial);
-            let found: Vec<Found> = (settings().into_iter().zip(played))
-                .map(|(knobs, parts)| Found {
-                    knobs,
-                    fit: parts[0],
-                })
-                .collect();
+            let found = settings().into_iter().zip(played).map(|(knobs, parts)| {
+                let fit = parts[0];
+                Found { knobs, fit }
+            });
+            let found: Vec<Found> = found.collect();
             let aim = Aim { cost, ..AIM };
             let tuned = search::best(&found, &aim, &together, 1)[0];
             assert_eq!(tuned.fit.milli(&cost), sum(&best), "{best:?} {tuned:?}");
@@ -221,10 +217,8 @@ fn nothing_beats_the_bounds() {
     let inputs = gathered(None, &vm(0, "bimodal:0.6:25us:300us", 4));
     let vms = of(&inputs);
     for (kind, latency_weight_milli) in Kind::ORACLES {
-        let cost = Cost {
-            latency_weight_milli,
-            ..COST
-        };
+        let mut cost = COST;
+        cost.latency_weight_milli = latency_weight_milli;
         let bound = line(&vms[0], kind, None);
         for it in vms[0].lines.iter().filter(|line| line.knobs.is_some()) {
             for (half, bound) in it.halves.iter().zip(bound) {
@@ -238,7 +232,7 @@ fn nothing_beats_the_bounds() {
 #[test]
 fn labels_are_read_as_they_were_written() {
     let labels = [("a", "b"), ("a=b", "c"), ("rack", "")];
-    let labels: std::collections::BTreeMap<String, String> = labels
+    let labels = labels
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
     let text = table::labels_text(&labels).unwrap();

@@ -89,11 +89,8 @@ mod test {
 
     #[test]
     fn a_ceiling_that_was_raised_is_not_believed_any_more() {
-        assert_eq!(
-            SeenCeiling::Is(50_000).seen(80_000, 80_000),
-            SeenCeiling::AtLeast(80_000)
-        );
         let is = SeenCeiling::Is(50_000);
+        assert_eq!(is.seen(80_000, 80_000), SeenCeiling::AtLeast(80_000));
         assert_eq!(is.not_below(80_000), SeenCeiling::AtLeast(80_000));
         assert_eq!(is.not_below(50_000), is);
         assert_eq!(SeenCeiling::Unseen.seen(80_000, 0), SeenCeiling::Unseen);
@@ -108,6 +105,7 @@ mod test {
             source: CeilingSource::Param,
         };
         let believed = (Some(200_000), CeilingSource::Param);
+        let seen = (Some(50_000), CeilingSource::Unknown);
         for (ceiling, window, known) in [
             (SeenCeiling::Unseen, None, believed),
             (SeenCeiling::Unseen, Some(200_000), believed),
@@ -115,11 +113,7 @@ mod test {
             (SeenCeiling::AtLeast(200_000), Some(0), believed),
             (SeenCeiling::AtLeast(320_000), Some(0), UNKNOWN),
             (SeenCeiling::Is(200_000), Some(0), believed),
-            (
-                SeenCeiling::Is(50_000),
-                Some(0),
-                (Some(50_000), CeilingSource::Unknown),
-            ),
+            (SeenCeiling::Is(50_000), Some(0), seen),
         ] {
             assert_eq!(ceiling.known(window, Some(told)), known, "{ceiling:?}");
         }

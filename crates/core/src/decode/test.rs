@@ -86,16 +86,19 @@ impl Kvm {
         let step = rule.after(&knobs, self.ceiling, self.window, observed);
         self.window = step.window;
         if let Some(Call { grow, old, new }) = step.call {
-            let (tid, vcpu) = (TID, VcpuId(3));
-            let what = What::HaltPollNs {
-                tid,
-                vcpu,
-                grow,
-                old,
-                new,
-            };
-            self.emit(end, what);
+            self.emit(end, called(TID, grow, old, new));
         }
+    }
+}
+
+fn called(tid: Tid, grow: bool, old: u32, new: u32) -> What {
+    let vcpu = VcpuId(3);
+    What::HaltPollNs {
+        tid,
+        vcpu,
+        grow,
+        old,
+        new,
     }
 }
 
@@ -118,12 +121,11 @@ fn decoder(param: u32) -> Decoder {
 
 fn halts(decoder: &mut Decoder, events: &[Event]) -> Vec<Halt> {
     let facts = events.iter().filter_map(|event| decoder.push(event));
-    facts
-        .filter_map(|fact| match fact {
-            Fact::Halt(halt) => Some(halt),
-            Fact::Window(_) => None,
-        })
-        .collect()
+    let halt = |fact| match fact {
+        Fact::Halt(halt) => Some(halt),
+        Fact::Window(_) => None,
+    };
+    facts.filter_map(halt).collect()
 }
 
 proptest! {
@@ -214,19 +216,12 @@ fn any_ns() -> impl Strategy<Value = u64> {
 fn any_what() -> impl Strategy<Value = What> {
     let tid = || prop_oneof![Just(TID), Just(Tid(8))];
     let window = || (0..8_u32).prop_map(|steps| steps * 10_000);
-    let (vcpu, source) = (VcpuId(0), WakeSource::Ipi);
+    let source = WakeSource::Ipi;
     let ns = prop_oneof![9 => any_ns(), 1 => any::<u64>()];
     prop_oneof![
         (tid(), ns, any::<bool>()).prop_map(|(tid, ns, waited)| wakeup(tid, ns, waited)),
-        (tid(), window(), window(), any::<bool>()).prop_map(move |(tid, old, new, grow)| {
-            What::HaltPollNs {
-                tid,
-                vcpu,
-                grow,
-                old,
-                new,
-            }
-        }),
+        (tid(), window(), window(), any::<bool>())
+            .prop_map(|(tid, old, new, grow)| called(tid, grow, old, new)),
         tid().prop_map(move |tid| What::Waking { tid, source }),
         tid().prop_map(|tid| What::Slept { tid }),
         Just(What::Gap),
@@ -238,37 +233,21 @@ fn any_what() -> impl Strategy<Value = What> {
 #[test]
 fn polls_are_told_by_windows_or_by_the_wake_up_alone() {
     let mut kvm = Kvm::new(MAX);
-    for (gap, cut_at) in [
-        (30_000, None),
-        (70_000, None),
-        (90_000, Some(5_000)),
-        (15_000, None),
-        (500, None),
-    ] {
-        kvm.halt(gap, 5_000, cut_at);
+    for gap in [30_000, 70_000, 90_000, 15_000, 500] {
+        kvm.halt(gap, 5_000, Some(5_000).filter(|_| gap == 90_000));
     }
     let told = |kinds: fn(&What) -> bool| {
         let mut decoder = Decoder::new(Clamp::AtEntry);
-        let events: Vec<Event> = kvm
-            .events
-            .iter()
-            .filter(|event| kinds(&event.what))
-            .copied()
-            .collect();
-        let halts = halts(&mut decoder, &events);
+        let events = kvm.events.iter().filter(|event| kinds(&event.what));
+        let halts = halts(&mut decoder, &events.copied().collect::<Vec<_>>());
         let polls = halts.iter().map(|halt| (halt.poll_ns, halt.poll_cut));
         polls.collect::<Vec<_>>()
     };
     let (sure, open) = (Some(false), None);
     let of_kvm = |what: &What| matches!(what, What::VcpuWakeup { .. } | What::HaltPollNs { .. });
-    let all = [
-        (Some(0), sure),
-        (Some(10_000), open),
-        (Some(20_000), open),
-        (Some(15_000), sure),
-        (Some(500), sure),
-    ];
-    assert_eq!(told(of_kvm), all);
+    let ns = [0, 10_000, 20_000, 15_000, 500].map(Some);
+    let polls: Vec<_> = ns.into_iter().zip([sure, open, open, sure, sure]).collect();
+    assert_eq!(told(of_kvm), polls);
     let alone = |what: &What| matches!(what, What::VcpuWakeup { .. });
     let unknown = (None, open);
     let known = [(Some(15_000), sure), (Some(0), sure)];
@@ -329,22 +308,12 @@ fn after_a_gap_nothing_old_is_believed() {
 const CALLED_NS: u64 = 100_000_000;
 
 /// The call of a halt, other events, and a wake-up 800 us later than the call.
-fn called(halt_ns: u64, waited: bool, between: &[(u64, What)]) -> Halt {
-    let change = What::HaltPollNs {
-        tid: TID,
-        vcpu: VcpuId(0),
-        grow: true,
-        old: 0,
-        new: 10_000,
-    };
-    let events = [(CALLED_NS, change)]
-        .into_iter()
-        .chain(between.iter().copied());
-    let events: Vec<Event> = events
-        .chain([(CALLED_NS + 800_000, wakeup(TID, halt_ns, waited))])
-        .map(|(time_ns, what)| Event { time_ns, what })
-        .collect();
-    halts(&mut decoder(MAX), &events)[0]
+fn late(halt_ns: u64, waited: bool, between: &[(u64, What)]) -> Halt {
+    let first = [(CALLED_NS, called(TID, true, 0, 10_000))];
+    let last = [(CALLED_NS + 800_000, wakeup(TID, halt_ns, waited))];
+    let events = [&first[..], between, &last].concat().into_iter();
+    let events = events.map(|(time_ns, what)| Event { time_ns, what });
+    halts(&mut decoder(MAX), &events.collect::<Vec<_>>())[0]
 }
 
 /// Seen on 5.10, 6.1 and 6.12: an interrupt, another task or the host's own hypervisor takes the CPU
@@ -371,7 +340,7 @@ fn a_call_belongs_to_the_next_wake_up_of_its_thread() {
             &[(CALLED_NS + 100, woken)],
             &of_another,
         ] {
-            let halt = called(halt_ns, waited, between);
+            let halt = late(halt_ns, waited, between);
             let told = (halt.change, halt.window_ns, halt.window_next_ns);
             let expected = (WindowCall::Grow, Some(0), Some(10_000));
             assert_eq!(told, expected, "{halt_ns} {between:?}");
@@ -384,12 +353,12 @@ fn a_call_belongs_to_the_next_wake_up_of_its_thread() {
 fn a_call_whose_own_wake_up_is_missing_belongs_to_no_other() {
     let slept = What::Slept { tid: TID };
     for between in [What::Gap, What::ThreadGap { tid: TID }] {
-        let halt = called(5_000, false, &[(CALLED_NS + 100_000, between)]);
+        let halt = late(5_000, false, &[(CALLED_NS + 100_000, between)]);
         assert_eq!((halt.change, halt.window_ns), (WindowCall::None, None));
         assert_eq!(halt.end_ns(), CALLED_NS + 800_000);
     }
     // Nothing sleeps between the two events of one halt.
-    let halt = called(5_000, false, &[(CALLED_NS + 200_000, slept)]);
+    let halt = late(5_000, false, &[(CALLED_NS + 200_000, slept)]);
     let told = (halt.change, halt.window_ns, halt.end_ns());
     assert_eq!(told, (WindowCall::None, Some(10_000), CALLED_NS + 800_000));
 }
@@ -421,18 +390,12 @@ fn a_told_latency_goes_first() {
     ] {
         let mut decoder = decoder(MAX);
         decoder.watch(TID, 0);
-        let waking = What::Waking {
-            tid: TID,
-            source: WakeSource::Device,
-        };
-        let wakeup = What::VcpuWakeup {
-            tid: TID,
-            ns: 50_000,
-            waited: true,
-            valid: true,
-            latency_ns: told_ns,
-        };
-        let events = [(80_000, waking), (100_000, wakeup)];
+        let (tid, source) = (TID, WakeSource::Device);
+        let mut woken = wakeup(TID, 50_000, true);
+        if let What::VcpuWakeup { latency_ns, .. } = &mut woken {
+            *latency_ns = told_ns;
+        }
+        let events = [(80_000, What::Waking { tid, source }), (100_000, woken)];
         let events = events.map(|(time_ns, what)| Event { time_ns, what });
         assert_eq!(halts(&mut decoder, &events)[0].wake_latency_ns, latency_ns);
     }
@@ -455,14 +418,10 @@ fn under_a_told_ceiling_of_zero_windows_are_known_from_the_start() {
         let got = halts(&mut decoder, &kvm.events);
         let windows: Vec<_> = got.iter().map(|it| (it.window_ns, it.poll_ns)).collect();
         let known = (Some(0), Some(0));
-        let first = if clamp == Clamp::AtEntry {
-            known
-        } else {
-            (None, None)
-        };
+        let first = [known, (None, None)][usize::from(clamp == Clamp::Never)];
         assert_eq!(windows, [first, known, known]);
-        assert!(got.iter().all(|it| it.window_next_ns == Some(0)));
-        assert!(got.iter().all(|it| it.ceiling_ns == Some(0)));
+        let after = |it: &Halt| [it.window_next_ns, it.ceiling_ns];
+        assert!(got.iter().all(|it| after(it) == [Some(0); 2]));
     }
     // Observed windows take precedence over a told ceiling.
     let mut kvm = Kvm::new(MAX);

@@ -81,43 +81,28 @@ mod test {
     };
 
     fn told(tid: u32, flags: u8, kin: Kin<'_>) -> WakeSource {
-        source(
-            Waker {
-                tid: Tid(tid),
-                flags,
-            },
-            kin,
-        )
+        let tid = Tid(tid);
+        source(Waker { tid, flags }, kin)
     }
 
     #[test]
     fn interrupts_come_first_whoever_they_interrupted() {
-        let kin = Kin {
-            vcpu_of_same_vm: true,
-            ..STRANGER
-        };
+        let mut kin = STRANGER;
+        kin.vcpu_of_same_vm = true;
         assert_eq!(told(5, HARDIRQ, kin), WakeSource::Timer);
         assert_eq!(told(0, HARDIRQ | 0x25, STRANGER), WakeSource::Timer);
         assert_eq!(told(5, NMI | HARDIRQ, kin), WakeSource::Other);
         assert_eq!(told(5, SOFTIRQ, kin), WakeSource::Unknown);
-        let vfio = Kin {
-            hard_interrupts_are_timers: false,
-            ..STRANGER
-        };
+        let mut vfio = STRANGER;
+        vfio.hard_interrupts_are_timers = false;
         assert_eq!(told(5, HARDIRQ, vfio), WakeSource::Unknown);
     }
 
     #[test]
     fn threads_are_told_by_their_kin() {
-        let vcpu = Kin {
-            vcpu_of_same_vm: true,
-            same_vmm: true,
-            ..STRANGER
-        };
-        let vmm = Kin {
-            same_vmm: true,
-            ..STRANGER
-        };
+        let [mut vcpu, mut vmm] = [STRANGER; 2];
+        (vcpu.vcpu_of_same_vm, vcpu.same_vmm) = (true, true);
+        vmm.same_vmm = true;
         assert_eq!(told(5, 0, vcpu), WakeSource::Ipi);
         assert_eq!(told(5, 1, vmm), WakeSource::Device);
         for (comm, expected) in [

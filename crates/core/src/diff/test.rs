@@ -13,13 +13,11 @@ const SECOND: u64 = 1_000_000_000;
 
 #[test]
 fn students_t_as_in_the_tables() {
-    for (freedom, t) in [
-        (1.0, 12.706),
-        (4.0, 2.776),
-        (10.0, 2.228),
-        (30.0, 2.042),
-        (120.0, 1.980),
-    ] {
+    let freedoms = [1.0, 4.0, 10.0, 30.0, 120.0];
+    for (freedom, t) in freedoms
+        .into_iter()
+        .zip([12.706, 2.776, 2.228, 2.042, 1.980])
+    {
         let p = student::two_sided(t, freedom);
         assert!((p - 0.05).abs() < 1e-4, "{freedom}: {p}");
         let quantile = student::quantile(0.05, freedom);
@@ -93,10 +91,8 @@ impl Guest {
             let gap_ns = (self.gap_ns * (self.moody * mood).exp() * drawn) as u64;
             let tail = if draw.below(50) == 0 { 10.0 } else { 1.0 };
             let latency_ns = (self.latency_ns * tail * (0.5 + draw.unit())) as u64;
-            let halt = Halt {
-                poll_cut: Some(draw.below(200) == 0),
-                ..Halt::under(1_000_000, now_ns, gap_ns, latency_ns)
-            };
+            let mut halt = Halt::under(1_000_000, now_ns, gap_ns, latency_ns);
+            halt.poll_cut = Some(draw.below(200) == 0);
             now_ns = halt.end_ns() + 50_000;
             halts.push(halt);
         }
@@ -119,13 +115,11 @@ impl Guest {
 }
 
 fn compare(a: &Jackknife<Halted>, b: &Jackknife<Halted>) -> Vec<(Figure, Comparison)> {
-    let mut all: Vec<(Figure, Comparison)> = Figure::OF_HALTS
-        .iter()
-        .map(|&figure| {
-            let of = |it: &Jackknife<Halted>| it.estimate(|sums| sums.figure(figure));
-            (figure, Comparison::new(of(a), of(b)))
-        })
-        .collect();
+    let one = |&figure: &Figure| {
+        let of = |it: &Jackknife<Halted>| it.estimate(|sums| sums.figure(figure));
+        (figure, Comparison::new(of(a), of(b)))
+    };
+    let mut all: Vec<(Figure, Comparison)> = Figure::OF_HALTS.iter().map(one).collect();
     holm(all.iter_mut().map(|(_, comparison)| comparison));
     all
 }
@@ -170,10 +164,8 @@ fn the_same_process_twice_is_told_apart_no_more_often_than_it_may_be() {
         let (any, single) = alarms(&guest, 8 * SECOND, pairs, seed);
         assert!(any <= most, "{name}: seed {seed}: {any} of {pairs}");
         // Figures of one pair go together, so that this limit is a loose one.
-        assert!(
-            single <= if most > 20 { 0.16 } else { 0.08 },
-            "{name}: seed {seed}: {single}"
-        );
+        let most = if most > 20 { 0.16 } else { 0.08 };
+        assert!(single <= most, "{name}: seed {seed}: {single}");
     }
 }
 
@@ -205,10 +197,8 @@ fn a_fifth_more_is_found_and_has_the_right_sign_and_size() {
             }
         }
     }
-    assert!(
-        found.iter().all(|n| *n >= pairs * 9 / 10),
-        "seed {seed}: {found:?} of {pairs}"
-    );
+    let is_found = found.iter().all(|n| *n >= pairs * 9 / 10);
+    assert!(is_found, "seed {seed}: {found:?} of {pairs}");
     assert!(held >= 32, "seed {seed}: {held} of {pairs}");
 }
 
@@ -227,10 +217,8 @@ fn b_against_a_is_a_against_b_with_the_other_sign() {
                 continue;
             };
             let same = |a: f64, b: f64| (a + 0.0).to_bits() == (b + 0.0).to_bits();
-            assert!(
-                same(one.value, -other.value) && same(one.low, -other.high),
-                "seed {seed}: {figure:?}: {one:?} {other:?}"
-            );
+            let is_mirrored = same(one.value, -other.value) && same(one.low, -other.high);
+            assert!(is_mirrored, "seed {seed}: {figure:?}: {one:?} {other:?}");
             assert_eq!(there.p.map(f64::to_bits), back.p.map(f64::to_bits));
             assert_eq!(there.verdict, back.verdict);
             assert!(same(there.size(), back.size()));
@@ -298,14 +286,8 @@ fn the_more_is_compared_the_more_it_takes() {
 
 #[test]
 fn too_little_says_so_and_unknown_is_not_zero() {
-    let few = Estimate {
-        blocks: 7,
-        ..sure(5.0, 0.1)
-    };
-    let together = Estimate {
-        worth: 1.9,
-        ..sure(5.0, 0.1)
-    };
+    let [mut few, mut together] = [sure(5.0, 0.1); 2];
+    (few.blocks, together.worth) = (7, 1.9);
     for short in [few, together] {
         let mut made = [both(short, sure(9.0, 0.1))];
         holm(&mut made);

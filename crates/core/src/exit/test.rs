@@ -42,10 +42,8 @@ fn an_exit_is_a_halt_by_the_number_of_its_own_instruction_set() {
         assert_eq!(halt.name(&Names::default()), name);
     }
     assert!(!exit(Isa::Svm, 12).is_halt());
-    let unknown = Cause {
-        reason: None,
-        ..exit(Isa::Riscv, 0)
-    };
+    let mut unknown = exit(Isa::Riscv, 0);
+    unknown.reason = None;
     assert!(!unknown.is_halt());
     assert_eq!(unknown.name(&Names::default()), "unknown (riscv)");
 }

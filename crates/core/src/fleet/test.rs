@@ -11,6 +11,7 @@ use super::*;
 use crate::costs::grid::Shape;
 use crate::costs::table::{Host, Row, rows};
 use crate::costs::test::seeded::{Which, table};
+use crate::costs::{Half, Kind};
 use crate::replay::Sums;
 use crate::tune::advice::Verdict;
 use crate::workload::SplitMix64;
@@ -131,26 +132,22 @@ fn sums_are_those_of_the_rows() {
     let fleet = fleet(&asked, &tables);
     let total = fleet.total();
     for (place, knobs) in fleet.places.settings() {
-        for half in crate::costs::Half::ALL {
+        for half in Half::ALL {
             let rows = tables.iter().flatten();
             let rows = rows.filter(|row| row.half == half && row.knobs.as_ref() == Some(knobs));
-            let rows = rows.filter(|row| row.kind == crate::costs::Kind::Grid);
             let mut wanted = [0_u64; 3];
             let mut milli = 0_u128;
-            for row in rows {
+            for row in rows.filter(|row| row.kind == Kind::Grid) {
                 let sums = row.figures.sums;
-                wanted[0] += sums.halts;
-                wanted[1] += sums.poll_ns + sums.blocks * row.host.switch_cpu_ns;
-                wanted[2] += sums.latency_ns;
+                let cpu_ns = sums.poll_ns + sums.blocks * row.host.switch_cpu_ns;
+                let each = [sums.halts, cpu_ns, sums.latency_ns];
+                wanted.iter_mut().zip(each).for_each(|(sum, of)| *sum += of);
                 let weight = if row.vm.goal.is_some() { 10_000 } else { 1_000 };
-                milli += (u128::from(sums.poll_ns)
-                    + u128::from(sums.blocks) * u128::from(row.host.switch_cpu_ns))
-                    * 1_000
-                    + u128::from(sums.latency_ns) * weight;
+                milli += u128::from(cpu_ns) * 1_000 + u128::from(sums.latency_ns) * weight;
             }
             let found = match half {
-                crate::costs::Half::Fit => total.fit(place),
-                crate::costs::Half::Validate => total.judged(place),
+                Half::Fit => total.fit(place),
+                Half::Validate => total.judged(place),
             };
             assert_eq!([found.halts, found.cpu_ns, found.latency_ns], wanted);
             assert_eq!(found.milli, milli, "{knobs:?}");
@@ -202,30 +199,25 @@ fn a_capture_that_is_there_twice_is_refused() {
         let refused = fleet.add(part(&asked, twice)).unwrap_err();
         assert!(matches!(refused, Refused::Overlaps { host } if host == "host-00001"));
     }
-    // In one file with another one, too, and where one is of twice the time, in whatever order.
-    for rows in [[of(3, 0), within.clone()].concat(), [within, rows].concat()] {
-        fleet.add(part(&asked, &rows)).unwrap_err();
-    }
-    assert_eq!(fleet.total(), before, "nothing of it is counted");
-    fleet.add(part(&asked, &of(1, 1))).unwrap();
-    fleet.add(part(&asked, &of(2, 0))).unwrap();
-}
-
-/// Captures of one file may be of the same halts as little as those of several files.
-#[test]
-fn a_file_whose_captures_overlap_is_refused() {
-    let asked = asked(&[]);
-    let later = on(of(1, 0), |host| {
+    // In one file with another one, too, and where one is of twice the time, in whatever order, whatever day it names.
+    let later = on(rows.clone(), |host| {
         host.start_unix_ns += 1_000;
-        // That it names another day says nothing.
         host.date = Some("2020-01-01".to_owned());
     });
-    let mut fleet = Fleet::new(asked.clone());
-    let refused = fleet.add(part(&asked, &[of(1, 0), later].concat()));
-    assert!(matches!(refused, Err(Refused::Overlaps { host }) if host == "host-00001"));
-    assert_eq!(fleet.counts(), [0; 3]);
-    let apart = [of(1, 0), of(1, 1), of(2, 0)].concat();
-    fleet.add(part(&asked, &apart)).unwrap();
+    for one in [of(3, 0), within, later] {
+        fleet
+            .add(part(&asked, &[one.clone(), rows.clone()].concat()))
+            .unwrap_err();
+        let mut alone = Fleet::new(asked.clone());
+        let is_twice = one[0].host.name == rows[0].host.name;
+        let added = alone.add(part(&asked, &[rows.clone(), one].concat()));
+        assert_eq!(added.is_err(), is_twice);
+        assert_eq!(alone.counts() == [0; 3], is_twice);
+    }
+    assert_eq!(fleet.total(), before, "nothing of it is counted");
+    fleet
+        .add(part(&asked, &[of(1, 1), of(2, 0)].concat()))
+        .unwrap();
     assert_eq!(fleet.counts(), [2, 2, 3]);
 }
 
@@ -239,10 +231,8 @@ fn a_file_with_a_row_twice_is_refused() {
         rows.insert(to, rows[at].clone());
         let mut fleet = Fleet::new(asked.clone());
         let refused = fleet.add(part(&asked, &rows));
-        assert!(
-            matches!(refused, Err(Refused::Twice { host }) if host == "host-00001"),
-            "row {at}"
-        );
+        let is_twice = matches!(refused, Err(Refused::Twice { host }) if host == "host-00001");
+        assert!(is_twice, "row {at}");
         assert_eq!(fleet.counts(), [0; 3]);
     }
     let first = Arc::clone(&rows[0].vm);
@@ -285,9 +275,10 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
             takes: Takes::Own,
             place,
         };
+        let cohorts = [(Cohort::default(), choice)].into();
         let chosen = Chosen {
             one: place,
-            cohorts: [(Cohort::default(), choice)].into(),
+            cohorts,
         };
         let rows = on(tables.concat(), |host| {
             if let Some(kernel) = kernel {
@@ -295,8 +286,9 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
             }
         });
         let vms = vm_sums(&asked, fleet.level(), &chosen, &rows).finish();
-        let ceilings: Vec<u32> = vms.iter().filter_map(|vm| vm.ceiling_ns).collect();
-        ceilings
+        vms.iter()
+            .filter_map(|vm| vm.ceiling_ns)
+            .collect::<Vec<_>>()
     };
     let halving = with_ceilings(Shape::Halving, None);
     let fixed = with_ceilings(Shape::Fixed, None);
@@ -313,11 +305,8 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
 fn too_few_units_give_no_recommendation() {
     let (answer, _) = said(&asked(&[]), &[of(1, 0), of(2, 0)]);
     assert_eq!(answer.verdict, Verdict::TooShort);
-    let one = &answer.plans[PlanKind::One as usize];
-    assert!(
-        one.kind == PlanKind::One && one.gain.value > 0.02,
-        "{one:?}"
-    );
+    let one = plan(&answer, PlanKind::One);
+    assert!(one.gain.value > 0.02, "{one:?}");
     assert!(answer.plans.iter().all(|plan| !plan.gain.is_known()));
     // Where nothing is to be set, ceilings of VMs are those in force.
     let [cohorts, ceilings] =
@@ -339,7 +328,7 @@ fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
 #[test]
 fn a_cohort_without_halts_to_judge_has_no_best_setting() {
     let mut tables = hosts(10);
-    tables[0].retain(|row| row.half == crate::costs::Half::Fit);
+    tables[0].retain(|row| row.half == Half::Fit);
     let (answer, _) = said(&asked(&[By::Host]), &tables);
     let silent = (answer.cohorts.iter()).find(|of| of.in_force.halts == 0);
     assert_eq!(silent.unwrap().verdict, Verdict::TooShort);
@@ -389,7 +378,7 @@ fn a_setting_of_which_a_row_is_missing_is_not_chosen() {
         knobs
     };
     let least = chosen(&tables);
-    let is_of = |row: &Row| row.kind == crate::costs::Kind::Grid && row.knobs == Some(least);
+    let is_of = |row: &Row| row.kind == Kind::Grid && row.knobs == Some(least);
     let missing = tables[0].iter().position(is_of).unwrap();
     tables[0].remove(missing);
     assert_ne!(chosen(&tables), least);
@@ -404,10 +393,7 @@ fn times_beyond_64_bits_saturate() {
             (host.start_unix_ns, host.end_unix_ns) = (0, u64::MAX);
         })
     };
-    let tables: Vec<_> = hosts(ENOUGH_HOSTS as u64 + 1)
-        .into_iter()
-        .map(for_ever)
-        .collect();
-    let fleet = fleet(&asked, &tables);
+    let tables = hosts(ENOUGH_HOSTS as u64 + 1).into_iter().map(for_ever);
+    let fleet = fleet(&asked, &tables.collect::<Vec<_>>());
     assert!(fleet.units().values().all(|of| of.span_ns == u64::MAX));
 }

@@ -202,11 +202,8 @@ mod test {
             assert_eq!(of(&parts), counts);
             let runs: Vec<(usize, u64)> = counts.used().collect();
             assert_eq!(of(&runs), counts, "runs of equal buckets at once");
-            let used = plain
-                .iter()
-                .rposition(|&n| n > 0)
-                .map_or(0, |last| last + 1);
-            assert_eq!(counts.by_bucket(), plain[..used]);
+            let last = plain.iter().rposition(|&n| n > 0);
+            assert_eq!(counts.by_bucket(), plain[..last.map_or(0, |last| last + 1)]);
         }
     }
 

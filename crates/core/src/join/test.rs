@@ -36,8 +36,9 @@ const BEGIN_NS: u64 = 90_000_000_000_000;
 
 impl World {
     /// Lengths of idle periods as loads have them: answers, timers, and pauses.
-    fn length_ns(draw: &mut SplitMix64) -> u64 {
+    fn length_ns(&self, draw: &mut SplitMix64) -> u64 {
         match draw.below(10) {
+            _ if self.is_regular => 2_000_000 + draw.below(100_000),
             0..6 => 20_000 + draw.below(200_000),
             6..9 => 900_000 + draw.below(60_000),
             _ => 100_000 + draw.below(20_000_000),
@@ -65,11 +66,7 @@ impl World {
                 now_ns += busy_ns + draw.below(80_000);
                 let half = |draw: &mut SplitMix64| self.exit_ns / 2 + draw.below(self.exit_ns + 1);
                 let (before_ns, after_ns) = (half(&mut draw), half(&mut draw));
-                let slept_ns = if self.is_regular {
-                    2_000_000 + draw.below(100_000)
-                } else {
-                    Self::length_ns(&mut draw)
-                };
+                let slept_ns = self.length_ns(&mut draw);
                 let stay = Span {
                     start_ns: now_ns,
                     length_ns: before_ns + slept_ns + after_ns,
@@ -97,26 +94,18 @@ impl World {
 fn clocks_cpus_and_the_price_of_an_exit_are_found() {
     let (guest, host) = WORLD.record();
     let join = join(&guest, &host).unwrap();
-    let cpus: Vec<(u32, u32)> = join
-        .pairs
-        .iter()
-        .map(|pair| (pair.cpu, pair.vcpu))
-        .collect();
-    assert_eq!(cpus, [(0, 1), (1, 0)]);
-    assert!(
-        join.share() > 0.995 && join.matched() < join.hlts(),
-        "{join:?}"
-    );
+    let cpus = join.pairs.iter().map(|pair| (pair.cpu, pair.vcpu));
+    assert!(cpus.eq([(0, 1), (1, 0)]), "{join:?}");
+    let is_close = join.share() > 0.995 && join.matched() < join.hlts();
+    assert!(is_close, "{join:?}");
     assert!((join.drift_ppm - WORLD.drift_ppm).abs() < 2.0, "{join:?}");
     let middle_ns = BEGIN_NS + join.overlap_ns / 2;
     let offset_ns = WORLD.on_host(middle_ns).cast_signed() - middle_ns.cast_signed();
     assert!((join.offset_ns - offset_ns).abs() < 30_000, "{join:?}");
     // Both ends are half of it and up to all of it more: twice it in the mean, a little less at the quartile.
     assert!((4_500..6_500).contains(&join.exit_ns), "{join:?}");
-    assert!(
-        join.residual_p50_ns < 2_000 && join.by_chance < 0.3,
-        "{join:?}"
-    );
+    let is_sure = join.residual_p50_ns < 2_000 && join.by_chance < 0.3;
+    assert!(is_sure, "{join:?}");
 }
 
 #[test]
@@ -137,11 +126,8 @@ fn a_part_that_both_recorded_is_enough() {
 fn what_is_of_another_time_or_another_vm_is_refused() {
     let (guest, mut host) = WORLD.record();
     let (_, other) = World { seed: 2, ..WORLD }.record();
-    assert!(
-        matches!(join(&guest, &other), Err(Refused::NoOffset(_))),
-        "{:?}",
-        join(&guest, &other)
-    );
+    let joined = join(&guest, &other);
+    assert!(matches!(joined, Err(Refused::NoOffset(_))), "{joined:?}");
     for halts in host.values_mut() {
         drop(halts.drain(..980));
     }

@@ -108,15 +108,7 @@ mod test {
 
     #[test]
     fn other_texts_are_refused_by_name() {
-        for bad in [
-            "",
-            "x86-64",
-            "X86",
-            "sparc64",
-            "power",
-            "powerpc hv",
-            "arm 64",
-        ] {
+        for bad in "|x86-64|X86|sparc64|power|powerpc hv|arm 64".split('|') {
             let error = bad.parse::<Arch>().unwrap_err();
             assert_eq!(error, ArchParseError(bad.to_owned()));
             assert!(error.to_string().contains("powerpc-hv"), "{error}");

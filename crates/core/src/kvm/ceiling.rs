@@ -103,10 +103,7 @@ mod test {
             assert_eq!(on(version, Arch::X86, UNCAPPED), uncapped, "{version}");
             assert_eq!(on(version, Arch::X86, CAPPED), capped, "{version}");
         }
-    }
-
-    #[test]
-    fn a_virtual_core_knows_the_parameter_only() {
+        // A virtual core knows the parameter only.
         for version in ["4.9", "5.10", "6.1", "7.2"] {
             let ceiling = on(version, Arch::PowerpcHv, CAPPED);
             assert_eq!(ceiling, (1, CeilingSource::Param), "{version}");

@@ -27,23 +27,21 @@ fn values_read_as_people_write_them() {
 
 #[test]
 fn what_no_parameter_takes_is_refused_with_the_reason() {
+    let (ceiling, grow, shrink) = (Parameter::HaltPollNs, Parameter::Grow, Parameter::Shrink);
+    let (long, most) = ("99999999999999999999999", "4294967295 at most");
     for (parameter, text, said) in [
-        (Parameter::HaltPollNs, "-1", "0 disables polling"),
-        (Parameter::Shrink, "-1", "0 takes a window to 0"),
-        (Parameter::HaltPollNs, "4294967296", "4294967295 at most"),
-        (Parameter::HaltPollNs, "5s", "4294967295 at most"),
-        (
-            Parameter::Grow,
-            "99999999999999999999999",
-            "4294967295 at most",
-        ),
-        (Parameter::Grow, "2us", "a factor, a whole number"),
-        (Parameter::Shrink, "1.5", "a divisor, a whole number"),
-        (Parameter::Shrink, "", "a divisor"),
-        (Parameter::HaltPollNs, "", "nanoseconds (80000)"),
-        (Parameter::HaltPollNs, "80 days", "nanoseconds (80000)"),
-        (Parameter::HaltPollNs, "off", "nanoseconds (80000)"),
-        (Parameter::HaltPollNs, "+1", "nanoseconds (80000)"),
+        (ceiling, "-1", "0 disables polling"),
+        (shrink, "-1", "0 takes a window to 0"),
+        (ceiling, "4294967296", most),
+        (ceiling, "5s", most),
+        (grow, long, most),
+        (grow, "2us", "a factor, a whole number"),
+        (shrink, "1.5", "a divisor, a whole number"),
+        (shrink, "", "a divisor"),
+        (ceiling, "", "nanoseconds (80000)"),
+        (ceiling, "80 days", "nanoseconds (80000)"),
+        (ceiling, "off", "nanoseconds (80000)"),
+        (ceiling, "+1", "nanoseconds (80000)"),
     ] {
         let error = parameter.value(text).unwrap_err().to_string();
         assert!(error.contains(said), "{text}: {error}");
@@ -58,14 +56,9 @@ fn names_read_back_and_only_they_do() {
         assert!(parameter.path().ends_with(parameter.name()));
         let json = serde_json::to_string(&parameter).unwrap();
         assert_eq!(json, format!("\"{parameter}\""));
-        assert_eq!(
-            Parameter::HOST.contains(&parameter),
-            !parameter.is_of_guest()
-        );
-        assert_eq!(
-            Parameter::GUEST.contains(&parameter),
-            parameter.is_of_guest()
-        );
+        let lists = [&Parameter::HOST[..], &Parameter::GUEST];
+        let is_in = lists.map(|list| list.contains(&parameter));
+        assert_eq!(is_in, [!parameter.is_of_guest(), parameter.is_of_guest()]);
     }
     for bad in ["", "grow", "HALT_POLL_NS", "halt_poll_max_steal"] {
         let error = bad.parse::<Parameter>().unwrap_err().to_string();
@@ -84,11 +77,10 @@ fn recorded_parameters_are_known_by_name_and_scope() {
     };
     let (host, guest) = (KnobScope::Host, KnobScope::GuestOfOther);
     for parameter in Parameter::ALL {
-        let (scope, other) = if parameter.is_of_guest() {
-            (guest, host)
-        } else {
-            (host, guest)
-        };
+        let (mut scope, mut other) = (host, guest);
+        if parameter.is_of_guest() {
+            (scope, other) = (other, scope);
+        }
         let value = if parameter.is_flag() { "N" } else { "0\n" };
         let of = |scope| Parameter::of(&knob(parameter.name(), scope, value));
         assert_eq!(of(scope), Some((parameter, 0)));
@@ -147,18 +139,8 @@ fn values_fill_one_another() {
 fn values_are_written_with_the_ceiling_last() {
     let written = |values: Values| values.iter().map(|(it, _)| it.short()).collect::<Vec<_>>();
     let knobs = Knobs::of([1, 2, 3, 4]);
-    assert_eq!(
-        written(knobs.into()),
-        ["grow", "grow_start", "shrink", "halt_poll_ns"]
-    );
-    assert_eq!(
-        written(Params::default().into()),
-        [
-            "grow",
-            "grow_start",
-            "shrink",
-            "allow_shrink",
-            "guest_halt_poll_ns"
-        ]
-    );
+    let of_host = "grow grow_start shrink halt_poll_ns";
+    assert_eq!(written(knobs.into()).join(" "), of_host);
+    let of_guest = "grow grow_start shrink allow_shrink guest_halt_poll_ns";
+    assert_eq!(written(Params::default().into()).join(" "), of_guest);
 }

@@ -13,13 +13,9 @@ fn every_policy(setting: &Setting) -> Vec<(&'static str, Box<dyn Policy>)> {
             format!("{}:50us", entry.name),
             format!("{}:2%|kvm", entry.name),
         ];
-        let built = texts
-            .iter()
-            .find_map(|text| text.parse::<Spec>().ok()?.build(setting).ok());
-        (
-            entry.name,
-            built.unwrap_or_else(|| panic!("{}: none of {texts:?}", entry.name)),
-        )
+        let built = |text: &String| text.parse::<Spec>().ok()?.build(setting).ok();
+        let built = texts.iter().find_map(built);
+        (entry.name, built.unwrap_or_else(|| panic!("{texts:?}")))
     };
     POLICIES.iter().map(build).collect()
 }
@@ -59,28 +55,18 @@ fn no_policy_but_the_clairvoyant_sees_the_future() {
 #[test]
 fn names_are_unique_and_every_policy_says_what_it_does() {
     for (index, entry) in POLICIES.iter().enumerate() {
-        assert!(
-            POLICIES[..index]
-                .iter()
-                .all(|other| other.name != entry.name),
-            "{}",
-            entry.name
-        );
-        assert!(
-            !entry.summary.is_empty() && entry.summary.len() < 64,
-            "{}",
-            entry.name
-        );
+        let is_first = POLICIES.iter().position(|other| other.name == entry.name) == Some(index);
+        assert!(is_first, "{}", entry.name);
+        let length = entry.summary.len();
+        assert!((1..64).contains(&length), "{}", entry.name);
     }
 }
 
 /// Two policies are equal where they know the same, which is what `Debug` shows of them, and nowhere else.
 #[test]
 fn policies_are_equal_in_the_same_state_and_only_there() {
-    let ceiling = Setting {
-        start: Start::Ceiling,
-        ..setting()
-    };
+    let mut ceiling = setting();
+    ceiling.start = Start::Ceiling;
     let mut random = crate::workload::SplitMix64(1);
     let (mut zero, mut other) = (every_policy(&setting()), every_policy(&ceiling));
     let mut same = 0;

@@ -72,11 +72,8 @@ fn shares_have_the_interval_of_wilson() {
 fn unequal_weights_count_as_fewer_samples() {
     let mut sum = Sum::one(1_000_000);
     (0..99).for_each(|_| sum.fold(&Sum::one(1)));
-    assert!(
-        (1.0..1.001).contains(&sum.effective()),
-        "{}",
-        sum.effective()
-    );
+    let effective = sum.effective();
+    assert!((1.0..1.001).contains(&effective), "{effective}");
     assert!(sum.scatter() > 1.9);
     assert!(Sum::one(0).effective().abs() < 1e-12);
 }
@@ -98,13 +95,8 @@ fn book() -> Book {
             address: symbol.is_none().then_some(0x42),
         });
     }
-    for (id, frames) in [
-        (1, vec![1, 2, 3]),
-        (2, vec![3, 4]),
-        (3, vec![5, 3]),
-        (4, vec![3, 3, 99]),
-    ] {
-        let cut = false;
+    for (id, frames) in (1..).zip([&[1, 2, 3][..], &[3, 4], &[5, 3], &[3, 3, 99]]) {
+        let (frames, cut) = (frames.to_vec(), false);
         book.stack(Stack { id, frames, cut });
     }
     book
@@ -239,16 +231,13 @@ fn recursion_and_semicolons_count_for_nothing_more() {
     let heats = hot::symbols(account.sites(Event::CpuClock), &book);
     assert_eq!(heats.len(), 1);
     assert_eq!((heats[0].1.own.samples, heats[0].1.all.samples), (1, 1));
-    let (names, vms) = (Names::default(), BTreeMap::new());
     let naming = Naming {
         book: &book,
-        reasons: &names,
-        vms: &vms,
+        reasons: &Names::default(),
+        vms: &BTreeMap::new(),
     };
     let tree = tree::tree(account.sites(Event::CpuClock), &naming);
     assert_eq!(tree.step.kind, Kind::Root);
-    assert_eq!(
-        tree::folded(&tree),
-        ["unknown VM;vCPU 0;not known;a,b;a,b 1"]
-    );
+    let expected = "unknown VM;vCPU 0;not known;a,b;a,b 1";
+    assert_eq!(tree::folded(&tree), [expected]);
 }

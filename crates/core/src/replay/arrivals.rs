@@ -236,10 +236,8 @@ mod test {
                 now_ns + gap
             };
             let latency_ns = 20 * US + draw.below(20 * US);
-            let halt = Halt {
-                wake,
-                ..Halt::under(0, now_ns, due_ns - now_ns, latency_ns)
-            };
+            let mut halt = Halt::under(0, now_ns, due_ns - now_ns, latency_ns);
+            halt.wake = wake;
             now_ns = halt.end_ns();
             evidence.halt(&halt);
         }
@@ -256,11 +254,8 @@ mod test {
         use WakeSource::{Device, Timer};
         assert_eq!(moved(&timers(true, 0, Timer), Timer), (130, false));
         assert_eq!(moved(&timers(false, 5 * US, Timer), Timer), (100, false));
-        assert_eq!(
-            moved(&timers(true, 0, Device), Device),
-            (130, false),
-            "frames of a display"
-        );
+        // Frames of a display.
+        assert_eq!(moved(&timers(true, 0, Device), Device), (130, false));
         assert_eq!(moved(&timers(false, 5 * US, Device), Device), (100, false));
     }
 

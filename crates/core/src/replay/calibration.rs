@@ -252,11 +252,11 @@ mod test {
 
     #[test]
     fn another_schema_is_refused_with_its_number() {
-        let error = read(r#"{"schema": 2, "classes": []}"#).unwrap_err();
+        let error = read(r#"{"schema": 2, "classes": []}"#)
+            .unwrap_err()
+            .to_string();
         assert!(
-            error
-                .to_string()
-                .starts_with("it has schema 2; this haltwise reads 1"),
+            error.starts_with("it has schema 2; this haltwise reads 1"),
             "{error}"
         );
     }

@@ -134,15 +134,13 @@ mod test {
 
     #[test]
     fn a_poll_as_long_as_the_break_even_costs_what_the_block_does() {
-        for (weight, break_even_ns) in [
-            (0, 10_000),
-            (1_000, 30_000),
-            (10_000, 210_000),
-            (500, 20_000),
-        ] {
+        let break_evens_ns = [10_000, 20_000, 30_000, 210_000];
+        for (latency_weight_milli, break_even_ns) in
+            [0, 500, 1_000, 10_000].into_iter().zip(break_evens_ns)
+        {
             let cost = Cost {
                 switch_cpu_ns: 10_000,
-                latency_weight_milli: weight,
+                latency_weight_milli,
                 ..Cost::FREE
             };
             assert_eq!(cost.break_even_ns(20_000), break_even_ns);

@@ -539,10 +539,8 @@ mod test {
         }
         for class in 0..CLASSES {
             assert_eq!(class_of(class_end(class)), class);
-            assert_eq!(
-                class_of(class_end(class).saturating_add(1)),
-                (class + 1).min(CLASSES - 1)
-            );
+            let next = class_of(class_end(class).saturating_add(1));
+            assert_eq!(next, (class + 1).min(CLASSES - 1));
         }
     }
 
@@ -554,11 +552,8 @@ mod test {
         }
         let kept = selection.kept();
         assert!(kept.len() <= KEPT && kept.len() * 2 >= KEPT);
-        let steps: Vec<u64> = kept.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(
-            steps.iter().all(|&step| step == selection.stride),
-            "{steps:?}"
-        );
+        let mut steps = kept.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(steps.all(|step| step == selection.stride), "{kept:?}");
     }
 
     /// Latencies of `sleeps` sleeps of one length, among `halts` halts.
@@ -581,23 +576,18 @@ mod test {
     #[test]
     fn sleeps_speak_where_they_are_enough_and_one_halt_in_32() {
         let price = Price::new(&slept(40_000, 20, 1, 0), &Latencies::default(), false);
-        for (sleeps, halts, speaks) in [
-            (15, 15, false),
-            (16, 16, true),
-            (16, 512, true),
-            (16, 513, false),
+        let own = (90, Origin::Recorded);
+        let [priced, few] = [(20, Origin::Calibrated), (90, Origin::Few)];
+        for (sleeps, halts, with_price, alone) in [
+            (15, 15, priced, few),
+            (16, 16, own, own),
+            (16, 512, own, own),
+            (16, 513, priced, few),
         ] {
-            let own = slept(40_000, 90, sleeps, halts);
-            for (price, otherwise) in [
-                (Some(&price), (20, Origin::Calibrated)),
-                (None, (90, Origin::Few)),
-            ] {
-                let (table, class) = (table(&[&own], price, &own).unwrap(), class_of(40_000));
-                let expected = if speaks {
-                    (90, Origin::Recorded)
-                } else {
-                    otherwise
-                };
+            let latencies = slept(40_000, 90, sleeps, halts);
+            let class = class_of(40_000);
+            for (price, expected) in [(Some(&price), with_price), (None, alone)] {
+                let table = table(&[&latencies], price, &latencies).unwrap();
                 let found = (table.at(class, 0).0, table.origin(class));
                 assert_eq!(found, expected, "{sleeps} of {halts}");
             }

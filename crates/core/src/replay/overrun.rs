@@ -224,23 +224,17 @@ mod test {
 
     #[test]
     fn what_did_not_poll_to_the_end_of_its_window_shows_nothing() {
-        let cut = Halt {
-            poll_cut: Some(true),
-            ..halt(4_000, false)
-        };
+        let mut cut = halt(4_000, false);
+        cut.poll_cut = Some(true);
         let vetoed = Halt {
             poll_ns: Some(0),
             polled: Some(false),
             ..halt(4_000, false)
         };
-        let unknown = Halt {
-            poll_ns: None,
-            ..halt(4_000, false)
-        };
-        let within = Halt {
-            halt_ns: u64::from(WINDOW_NS),
-            ..halt(0, false)
-        };
+        let mut unknown = halt(4_000, false);
+        unknown.poll_ns = None;
+        let mut within = halt(0, false);
+        within.halt_ns = u64::from(WINDOW_NS);
         for halt in [cut, vetoed, unknown, within] {
             assert_eq!(learned([halt; 100]), 0, "{halt:?}");
         }

@@ -18,14 +18,9 @@ mod wakes;
 const US: u64 = 1_000;
 
 fn plan(specs: &[&str]) -> Plan {
-    let measured = [
-        (20 * US, 30 * US),
-        (200 * US, 40 * US),
-        (2_000 * US, 90 * US),
-    ];
     let mut elsewhere = Latencies::default();
-    for (slept_ns, latency_ns) in measured {
-        elsewhere.add(slept_ns, latency_ns);
+    for (slept_us, latency_us) in [(20, 30), (200, 40), (2_000, 90)] {
+        elsewhere.add(slept_us * US, latency_us * US);
     }
     Plan {
         specs: specs.iter().map(|text| text.parse().unwrap()).collect(),
@@ -39,7 +34,7 @@ fn plan(specs: &[&str]) -> Plan {
     }
 }
 
-fn replay(plan: Plan, halts: &[Halt]) -> session::VcpuResult {
+pub(crate) fn replay(plan: Plan, halts: &[Halt]) -> session::VcpuResult {
     replay_after(Survey::default(), plan, halts)
 }
 
@@ -50,9 +45,7 @@ fn survey_of<'a>(halts: impl IntoIterator<Item = &'a Halt>) -> Survey {
 }
 
 fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::VcpuResult {
-    for halt in halts {
-        survey.halt(halt);
-    }
+    halts.iter().for_each(|halt| survey.halt(halt));
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let mut session = Session::new(plan, survey, |_: &Halt| setting);
     for halt in halts {
@@ -70,10 +63,8 @@ pub(crate) fn slept(
 ) -> Vec<Halt> {
     let mut now_ns = 1_000_000;
     let halt = |gap_ns: u64| {
-        let halt = Halt {
-            wake,
-            ..Halt::under(0, now_ns, gap_ns, latency_ns)
-        };
+        let mut halt = Halt::under(0, now_ns, gap_ns, latency_ns);
+        halt.wake = wake;
         now_ns = halt.end_ns() + 5 * US;
         halt
     };
@@ -86,10 +77,8 @@ fn lengths_of_sleep_that_were_seen_a_few_times_are_a_doubt() {
     let doubts = |few: usize| {
         let gaps = [20 * US; 40].into_iter().chain(vec![12 * US; few]);
         let halts = slept(gaps, 30 * US, WakeSource::Device);
-        let own = Plan {
-            elsewhere: None,
-            ..plan(&["fixed:5us", "off"])
-        };
+        let mut own = plan(&["fixed:5us", "off"]);
+        own.elsewhere = None;
         let played = replay(own, &halts).played;
         let [short, off] = [0, 1].map(|index| {
             let doubts = played[index].from_zero.doubts;
@@ -111,31 +100,22 @@ fn halts_that_step_back_in_time_are_left_out_and_counted() {
 }
 
 fn any_halts() -> impl Strategy<Value = Vec<Halt>> {
-    let one = (
-        0..400 * US,
-        0..100 * US,
-        any::<bool>(),
-        0..5_u8,
-        any::<bool>(),
-    );
+    let times = (0..400 * US, 0..100 * US);
+    let one = (times, any::<[bool; 2]>(), 0..5_u8);
     prop::collection::vec(one, 1..80).prop_map(|halts| {
         let mut now_ns = 1_000;
-        let halt = |(gap_ns, latency_ns, waited, wake, cut)| {
-            let latency_ns = if waited { latency_ns } else { 0 };
+        let halt = |((gap_ns, latency_ns), [waited, cut], wake): ((u64, u64), [bool; 2], u8)| {
+            let latency_ns = u64::from(waited) * latency_ns;
             let poll_ns = if waited { gap_ns / 3 } else { gap_ns };
             let halt = Halt {
-                start_ns: now_ns,
                 halt_ns: gap_ns + latency_ns,
-                vm: Some(VmIndex(0)),
-                vcpu: Some(VcpuId(0)),
                 waited,
-                valid: true,
                 window_ns: u32::try_from(poll_ns).ok(),
                 poll_ns: Some(poll_ns),
                 wake_latency_ns: Some(latency_ns),
                 wake: WakeSource::ALL[usize::from(wake)],
                 poll_cut: Some(waited && cut),
-                ..Halt::default()
+                ..Halt::under(0, now_ns, 0, 0)
             };
             now_ns = halt.end_ns() + 1;
             halt
@@ -145,10 +125,8 @@ fn any_halts() -> impl Strategy<Value = Vec<Halt>> {
 }
 
 fn any_policy() -> impl Strategy<Value = String> {
-    let policies: Vec<&'static str> = crate::policy::POLICIES
-        .iter()
-        .map(|entry| entry.name)
-        .collect();
+    let policies = crate::policy::POLICIES.iter().map(|entry| entry.name);
+    let policies: Vec<&'static str> = policies.collect();
     (prop::sample::select(policies), 0..300_u64).prop_map(|(name, us)| {
         let texts = [
             name.to_owned(),
@@ -169,29 +147,24 @@ fn any_arrivals() -> impl Strategy<Value = Arrivals> {
 }
 
 proptest! {
+    /// No part exceeds its whole; no figure of CPU exceeds the vCPU's time, whatever a block is said to cost.
     #[test]
-    fn poll_time_never_exceeds_halt_time(halts in any_halts(), policy in any_policy(), arrivals in any_arrivals()) {
+    fn no_part_exceeds_its_whole(
+        halts in any_halts(), policy in any_policy(), arrivals in any_arrivals(), switch_cpu_ns: u64,
+    ) {
+        let cost = Cost { switch_cpu_ns, latency_weight_milli: 0, ..Cost::FREE };
         let plan = Plan { arrivals, ..plan(&[&policy]) };
-        let played = replay(plan, &halts).played.remove(0);
+        let mut result = replay(plan, &halts);
+        let played = result.played.remove(0);
         for outcome in [played.from_zero, played.from_ceiling] {
             prop_assert!(outcome.poll_ns <= outcome.halt_ns);
             prop_assert!(outcome.poll_fail_ns <= outcome.poll_ns);
             prop_assert!(outcome.poll_fail_ns + outcome.sleep_ns + outcome.latency_ns <= outcome.halt_ns);
             prop_assert!(outcome.successful_polls <= outcome.polls);
             prop_assert!(outcome.successful_polls + outcome.blocks <= outcome.halts);
+            prop_assert!(outcome.cpu_ns(&cost) <= outcome.span_ns, "{outcome:?}");
         }
-    }
-
-    /// No figure of CPU exceeds the vCPU's time, whatever a block is said to cost.
-    #[test]
-    fn no_cpu_beyond_the_vcpus_time(halts in any_halts(), policy in any_policy(), switch_cpu_ns: u64) {
-        let cost = Cost { switch_cpu_ns, latency_weight_milli: 0, ..Cost::FREE };
-        let mut result = replay(plan(&[&policy]), &halts);
-        let played = result.played.remove(0);
-        for outcome in [result.recorded, played.from_zero, played.from_ceiling] {
-            let cpu_ns = outcome.cpu_ns(&cost);
-            prop_assert!(cpu_ns <= outcome.span_ns, "{cpu_ns} of {}", outcome.span_ns);
-        }
+        prop_assert!(result.recorded.cpu_ns(&cost) <= result.recorded.span_ns);
     }
 
     /// However cheap a block is, and whatever an exit; where overruns are known, a poll in the guest sleeps where one in

@@ -59,11 +59,8 @@ pub(crate) fn load(vm: u32, spec: &str, count: usize, seed: u64) -> Vec<Halt> {
 /// Terms of a kernel whose setting in force is off.
 pub(crate) fn terms(version: &str) -> Terms {
     let version: Version = version.parse().unwrap();
-    let defaults = Knobs::defaults(version, Arch::X86);
-    let off = Knobs {
-        halt_poll_ns: 0,
-        ..defaults
-    };
+    let mut off = Knobs::defaults(version, Arch::X86);
+    off.halt_poll_ns = 0;
     Terms {
         arrivals: Arrivals::FixedGap,
         seed: 1,
@@ -104,10 +101,8 @@ fn limited(percent: f64) -> Aim {
 }
 
 fn density() -> Aim {
-    let cost = Cost {
-        latency_weight_milli: 0,
-        ..COST
-    };
+    let mut cost = COST;
+    cost.latency_weight_milli = 0;
     Aim { cost, ..AIM }
 }
 

@@ -57,11 +57,8 @@ mod test {
     use crate::kvm::Call;
 
     fn call(tid: u32, time_ns: u64) -> WindowChange {
-        let call = Call {
-            grow: true,
-            old: 0,
-            new: 0,
-        };
+        let (grow, old, new) = (true, 0, 0);
+        let call = Call { grow, old, new };
         call.row(&halt(tid, time_ns))
     }
 

@@ -31,6 +31,15 @@ fn setup(sight: Sight) -> Setup {
     }
 }
 
+/// The same with a ceiling of every VM, whatever was recorded.
+fn capped(cap: u32, sight: Sight) -> Setup {
+    let cap = Some(cap);
+    Setup {
+        cap,
+        ..setup(sight)
+    }
+}
+
 /// A vCPU under a kernel, and what a recorder sees of it.
 struct Kernel {
     rule: Rule,
@@ -75,11 +84,7 @@ impl Kernel {
         let step = self.rule.after(&self.knobs, ceiling, window, observed);
         self.window = step.window;
         self.now = start_ns + halt_ns + 500;
-        let polled = if self.allowed {
-            halt_ns.min(window.into())
-        } else {
-            0
-        };
+        let polled = u64::from(self.allowed) * halt_ns.min(window.into());
         let halt = Halt {
             start_ns,
             halt_ns,
@@ -90,10 +95,9 @@ impl Kernel {
             window_ns: Some(window),
             window_next_ns: Some(step.window),
             ceiling_ns: Some(ceiling),
-            ceiling_source: match self.cap {
-                Some(_) => CeilingSource::Cap,
-                None => CeilingSource::Param,
-            },
+            ceiling_source: self
+                .cap
+                .map_or(CeilingSource::Param, |_| CeilingSource::Cap),
             change: step.call.into(),
             poll_ns: Some(polled),
             ..Halt::default()
@@ -124,6 +128,10 @@ fn halts(kernel: &mut Kernel, lengths: &[u64]) -> Vec<(Halt, Option<WindowChange
     lengths.iter().map(|ns| kernel.halt(*ns)).collect()
 }
 
+fn is_other(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Differs(_))
+}
+
 type Edit = fn(&mut Halt, &mut Option<WindowChange>);
 
 const SKIPPED_FIRST: Verdict = Verdict::Skipped(Skip::First);
@@ -149,10 +157,7 @@ fn every_kind_of_transition_matches_and_is_counted() {
     let expected: Vec<_> = expected.into_iter().map(Verdict::Matched).collect();
     assert_eq!(verdicts, expected);
     let checked = &tally.checked;
-    assert_eq!(
-        (tally.halts, checked.checked, checked.matched),
-        (10, 10, 10)
-    );
+    assert_eq!([tally.halts, checked.checked, checked.matched], [10; 3]);
     let counts = Transition::ALL.map(|it| tally.of(it).matched);
     assert_eq!(counts, [6, 1, 2, 1]);
     assert_eq!((not_checked(&tally), tally.differences()), (0, 0));
@@ -176,40 +181,29 @@ fn a_window_that_is_cut_and_then_grows_counts_twice() {
 fn what_was_edited_differs_by_whichever_fact() {
     let mut kernel = Kernel::new(KNOBS);
     let rows = halts(&mut kernel, &[50_000, 50_000, 100, 300_000, 100]);
-    let edits: [(&str, usize, Edit); 9] = [
-        ("the trace's new", 1, |_, row| {
-            row.as_mut().unwrap().new_ns += 1;
-        }),
-        ("the trace's old", 1, |_, row| {
-            row.as_mut().unwrap().old_ns += 1;
-        }),
-        ("the vCPU's window", 1, |halt, _| {
-            halt.window_next_ns = Some(1);
-        }),
-        ("the window in force", 1, |halt, _| halt.window_ns = Some(1)),
-        ("which call", 1, |halt, row| {
+    let edits: [(usize, Edit); 9] = [
+        (1, |_, row| row.as_mut().unwrap().new_ns += 1),
+        (1, |_, row| row.as_mut().unwrap().old_ns += 1),
+        (1, |halt, _| halt.window_next_ns = Some(1)),
+        (1, |halt, _| halt.window_ns = Some(1)),
+        (1, |halt, row| {
             halt.change = WindowCall::Shrink;
             row.as_mut().unwrap().grow = false;
         }),
-        ("no call", 1, |halt, row| {
+        (1, |halt, row| {
             (halt.change, *row) = (WindowCall::None, None);
         }),
-        ("a call", 2, |halt, _| halt.change = WindowCall::Grow),
-        ("a silent change", 2, |halt, _| {
-            halt.window_next_ns = Some(0);
-        }),
-        ("the length", 3, |halt, _| halt.halt_ns = 200_000),
+        (2, |halt, _| halt.change = WindowCall::Grow),
+        (2, |halt, _| halt.window_next_ns = Some(0)),
+        (3, |halt, _| halt.halt_ns = 200_000),
     ];
-    for (what, at, edit) in edits {
+    for (number, (at, edit)) in edits.into_iter().enumerate() {
         let mut edited = rows.clone();
         let (halt, row) = &mut edited[at];
         edit(halt, row);
         let (verdicts, tally) = verdicts(setup(Sight::Vcpu), &edited);
-        assert!(
-            matches!(verdicts[at], Verdict::Differs(_)),
-            "{what}: {verdicts:?}"
-        );
-        assert!(tally.differences() >= 1, "{what}");
+        assert!(is_other(&verdicts[at]), "edit {number}: {verdicts:?}");
+        assert!(tally.differences() >= 1, "edit {number}");
     }
     let (_, tally) = verdicts(setup(Sight::Vcpu), &rows);
     assert_eq!(tally.differences(), 0);
@@ -251,27 +245,25 @@ fn a_first_halt_is_checked_where_its_call_tells_the_window() {
     // The call of an earlier halt: one as short as this would have changed nothing.
     let mut wrong = rows;
     wrong[0].0.halt_ns = 0;
-    assert!(matches!(first(Sight::Vcpu, &wrong), Verdict::Differs(_)));
+    assert!(is_other(&first(Sight::Vcpu, &wrong)));
 }
 
 /// Under a ceiling of 0 there is no window, from the first halt on and whatever is lost in between.
 #[test]
 fn under_a_ceiling_of_zero_every_halt_is_checked() {
-    let zero = Knobs {
-        halt_poll_ns: 0,
-        ..KNOBS
-    };
+    let mut zero = KNOBS;
+    zero.halt_poll_ns = 0;
     for version in ["4.9", "5.10", "6.0", "6.12"] {
         let rule = Rule::of(version.parse().unwrap(), Arch::X86);
         for (sight, source, ceiling_ns) in [
             (Sight::Vcpu, CeilingSource::Param, Some(0)),
-            (Sight::Vcpu, CeilingSource::Cap, Some(0)),
             (Sight::Calls, CeilingSource::Unknown, None),
             (Sight::Calls, CeilingSource::Param, Some(0)),
+            (Sight::Vcpu, CeilingSource::Cap, Some(0)),
         ] {
             if source == CeilingSource::Cap && version == "4.9" {
                 // No such capability yet.
-                continue;
+                break;
             }
             let mut kernel = Kernel::new(zero);
             kernel.rule = rule;
@@ -283,13 +275,10 @@ fn under_a_ceiling_of_zero_every_halt_is_checked() {
                 }
             }
             // The module's value says nothing about the VM's own ceiling.
-            let settings = Settings::fixed(match source {
-                CeilingSource::Cap => KNOBS,
-                _ => zero,
-            });
+            let is_cap = source == CeilingSource::Cap;
             let mut setup = Setup {
                 rule,
-                settings,
+                settings: Settings::fixed(if is_cap { KNOBS } else { zero }),
                 ..setup(sight)
             };
             let (start, end) = (rows[1].0.start_ns, rows[2].0.end_ns());
@@ -308,24 +297,16 @@ fn polling_under_a_ceiling_of_zero_differs() {
     let mut kernel = Kernel::new(KNOBS);
     let mut rows = halts(&mut kernel, &[100, 50_000]);
     (rows[0].0.change, rows[0].1) = (WindowCall::None, None);
-    let told = Setup {
-        cap: Some(0),
-        ..setup(Sight::Calls)
-    };
-    let (found, _) = verdicts(told.clone(), &rows);
-    assert_eq!(found[0], Verdict::Matched(Transition::None));
-    assert!(matches!(found[1], Verdict::Differs(_)), "{found:?}");
+    let found = |sight, rows: &[_]| verdicts(capped(0, sight), rows).0;
+    let both = found(Sight::Calls, &rows);
+    assert_eq!(both[0], Verdict::Matched(Transition::None));
+    assert!(is_other(&both[1]), "{both:?}");
     // The first call may be that of an earlier halt, made before the ceiling was set.
-    rows.remove(0);
-    assert_eq!(verdicts(told, &rows).0[0], SKIPPED_FIRST);
-    rows[0].0.change = WindowCall::None;
-    (rows[0].0.window_ns, rows[0].0.window_next_ns) = (Some(0), Some(10_000));
-    let told = Setup {
-        cap: Some(0),
-        ..setup(Sight::Vcpu)
-    };
-    let (found, _) = verdicts(told, &[(rows[0].0, None)]);
-    assert!(matches!(found[0], Verdict::Differs(_)));
+    assert_eq!(found(Sight::Calls, &rows[1..]), [SKIPPED_FIRST]);
+    let mut halt = rows[1].0;
+    halt.change = WindowCall::None;
+    (halt.window_ns, halt.window_next_ns) = (Some(0), Some(10_000));
+    assert!(is_other(&found(Sight::Vcpu, &[(halt, None)])[0]));
 }
 
 #[test]
@@ -335,10 +316,8 @@ fn between_two_looks_a_halt_follows_no_setting_that_never_was() {
     kernel.knobs.grow = 4;
     rows.push(kernel.halt(50_000));
     let mut setup = setup(Sight::Vcpu);
-    setup
-        .settings
-        .track_mut(Parameter::Grow)
-        .change(0, u64::MAX, 3);
+    let grow = setup.settings.track_mut(Parameter::Grow);
+    grow.change(0, u64::MAX, 3);
     assert_eq!(verdicts(setup, &rows).1.differences(), 1);
 }
 
@@ -384,7 +363,7 @@ fn halts_out_of_order_and_a_clock_that_steps_are_not_checked() {
     rows.swap(1, 2);
     let (verdicts, _) = verdicts(setup(Sight::Vcpu), &rows);
     // The one that comes early differs, for its window is not the one left before it.
-    assert!(matches!(verdicts[1], Verdict::Differs(_)));
+    assert!(is_other(&verdicts[1]));
     let skipped = [const { Verdict::Skipped(Skip::OutOfOrder) }; 2];
     assert_eq!(verdicts[2..4], skipped);
     assert_eq!(verdicts[4], Verdict::Matched(Transition::Grow));
@@ -456,8 +435,7 @@ fn where_only_calls_are_seen_a_silent_change_shows_at_the_next_call() {
     kernel.window = 160_000;
     let mut rows = halts(&mut kernel, &[190_000, 100, 100, 300_000]);
     for (halt, row) in &mut rows {
-        halt.ceiling_ns = None;
-        halt.ceiling_source = CeilingSource::Unknown;
+        (halt.ceiling_ns, halt.ceiling_source) = (None, CeilingSource::Unknown);
         if row.is_none() {
             // Windows that a decoder derives for such a halt are no evidence.
             (halt.window_ns, halt.window_next_ns) = (Some(1), Some(1));
@@ -467,10 +445,10 @@ fn where_only_calls_are_seen_a_silent_change_shows_at_the_next_call() {
     let expected = [Transition::Silent, Transition::None, Transition::Shrink];
     assert_eq!(found[1..], expected.map(Verdict::Matched));
     assert_eq!(tally.differences(), 0);
-    let row = rows[3].1.as_mut().unwrap();
+    let (halt, row) = &mut rows[3];
+    let row = row.as_mut().unwrap();
     (row.old_ns, row.new_ns) = (100_000, 50_000);
-    rows[3].0.window_ns = Some(100_000);
-    rows[3].0.window_next_ns = Some(50_000);
+    (halt.window_ns, halt.window_next_ns) = (Some(100_000), Some(50_000));
     assert_eq!(verdicts(setup(Sight::Calls), &rows).1.differences(), 1);
 }
 
@@ -483,11 +461,7 @@ fn a_told_cap_takes_the_place_of_what_was_recorded() {
         (halt.ceiling_ns, halt.ceiling_source) = (None, CeilingSource::Unknown);
     }
     assert!(verdicts(setup(Sight::Calls), &rows).1.differences() > 0);
-    let setup = Setup {
-        cap: Some(50_000),
-        ..setup(Sight::Calls)
-    };
-    let (_, tally) = verdicts(setup, &rows);
+    let (_, tally) = verdicts(capped(50_000, Sight::Calls), &rows);
     assert_eq!((tally.checked.checked, tally.differences()), (3, 0));
 }
 
@@ -527,7 +501,8 @@ fn play(first: Knobs, turns: &[Turn]) -> (Settings, Vec<(Halt, Option<WindowChan
     let (mut looked, mut changed) = (0, false);
     let mut rows = Vec::new();
     let mut cap_since_halt = false;
-    for turn in turns {
+    // The last look sees what was changed.
+    for turn in turns.iter().chain([&Turn::Look]) {
         kernel.now += 10;
         match turn {
             Turn::Halt(ns) => {
@@ -539,23 +514,16 @@ fn play(first: Knobs, turns: &[Turn]) -> (Settings, Vec<(Halt, Option<WindowChan
                 (kernel.cap, cap_since_halt) = (Some(*cap), true);
             }
             Turn::Look => {
-                look(&mut settings, &kernel, looked);
+                for (parameter, value) in Values::from(kernel.knobs).iter() {
+                    let track = settings.track_mut(parameter);
+                    track.change(looked, kernel.now, value);
+                }
                 (looked, changed) = (kernel.now, false);
             }
             Turn::Knobs(_) | Turn::Cap(_) => {}
         }
     }
-    if changed {
-        look(&mut settings, &kernel, looked);
-    }
     (settings, rows)
-}
-
-fn look(settings: &mut Settings, kernel: &Kernel, last: u64) {
-    for (parameter, value) in Values::from(kernel.knobs).iter() {
-        let track = settings.track_mut(parameter);
-        track.change(last, kernel.now, value);
-    }
 }
 
 proptest! {
@@ -614,7 +582,7 @@ proptest! {
         rows[at].0.window_next_ns = Some(next);
         let setup = Setup { settings: Settings::fixed(first), ..setup(Sight::Vcpu) };
         let (found, _) = verdicts(setup, &rows);
-        prop_assert!(matches!(found[at], Verdict::Differs(_)), "{:?}", found);
+        prop_assert!(is_other(&found[at]), "{:?}", found);
     }
 
     /// Any rows at all: no panic, and every halt is counted once.

@@ -65,11 +65,9 @@ fn a_number_that_comes_twice_in_a_process_is_of_another_vm() {
         vec![(14, Some(0))],
     ];
     assert_eq!(vms(&nameless), expected);
-    let split: Vec<_> = groups(&nameless)
-        .iter()
-        .map(|group| (group.ordinal, group.split))
-        .collect();
-    assert_eq!(split, [(0, true), (1, true), (2, true)]);
+    let split = groups(&nameless).into_iter();
+    let split = split.map(|group| (group.ordinal, group.split));
+    assert!(split.eq([(0, true), (1, true), (2, true)]));
 }
 
 #[test]
@@ -113,10 +111,8 @@ fn a_name_counts_only_where_names_and_events_agree() {
         thread(12, Some(10), "CPU 3/KVM", Some(4)),
         thread(13, Some(10), "CPU 5/KVM", None),
     ];
-    assert_eq!(
-        vms(&all),
-        [vec![(11, Some(0)), (12, Some(4)), (13, Some(1))]]
-    );
+    let expected = vec![(11, Some(0)), (12, Some(4)), (13, Some(1))];
+    assert_eq!(vms(&all), [expected]);
 }
 
 proptest! {

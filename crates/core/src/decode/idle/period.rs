@@ -85,46 +85,26 @@ impl Period {
 mod test {
     use super::*;
 
-    fn period() -> Period {
-        Period {
+    #[test]
+    fn a_residency_that_cpuidle_did_not_keep_leaves_the_time_polled_unknown() {
+        let period = |polled, halted| Period {
             cpu: 3,
             start_ns: 1_000_000,
             end_ns: 1_300_000,
-            poll_ns: 50_000,
-            halt_ns: 250_000,
-            polled: true,
-            halted: true,
-            told_apart: true,
+            poll_ns: u64::from(polled) * 50_000,
+            halt_ns: u64::from(halted) * 250_000,
+            polled,
+            halted,
+            told_apart: false,
             limit_ns: Some(50_000),
-            limit_next_ns: Some(100_000),
-            change: Some(Call {
-                grow: true,
-                old: 50_000,
-                new: 100_000,
-            }),
+            limit_next_ns: Some(50_000),
+            change: None,
             wake: WakeSource::Timer,
             wake_ns: Some(1_280_000),
-        }
-    }
-
-    #[test]
-    fn a_residency_that_cpuidle_did_not_keep_leaves_the_time_polled_unknown() {
-        let both = Period {
-            told_apart: false,
-            ..period()
         };
-        assert_eq!(both.halt(0, None).poll_ns, None);
-        let polled = Period {
-            halted: false,
-            halt_ns: 0,
-            ..both
-        };
-        assert_eq!(polled.halt(0, None).poll_ns, Some(50_000));
-        let halted = Period {
-            polled: false,
-            poll_ns: 0,
-            ..both
-        };
-        assert_eq!(halted.halt(0, None).poll_ns, Some(0));
+        let poll_ns = |polled, halted| period(polled, halted).halt(0, None).poll_ns;
+        assert_eq!(poll_ns(true, true), None);
+        assert_eq!(poll_ns(true, false), Some(50_000));
+        assert_eq!(poll_ns(false, true), Some(0));
     }
 }

@@ -12,14 +12,15 @@ fn change(grow: bool, old: u32, new: u32) -> Did {
     Did::Adjust(Call { grow, old, new })
 }
 
+fn event((time_ns, what): (u64, Did)) -> IdleEvent {
+    let cpu = 1;
+    IdleEvent { time_ns, cpu, what }
+}
+
 /// The periods of CPU 1 that these events make.
 fn periods(events: &[(u64, Did)]) -> Vec<Period> {
     let mut decoder = IdleDecoder::default();
-    let events = events.iter().map(|&(time_ns, what)| IdleEvent {
-        time_ns,
-        cpu: 1,
-        what,
-    });
+    let events = events.iter().copied().map(event);
     events.filter_map(|event| decoder.push(&event)).collect()
 }
 
@@ -45,11 +46,8 @@ fn a_poll_that_ends_by_its_limit_and_the_halt_after_it_are_one_period() {
     assert_eq!((halt.polled, halt.waited), (Some(true), true));
     // Before the first call of grow or shrink only that call says what the limit was.
     assert_eq!((halt.window_ns, halt.window_next_ns), (Some(50), Some(100)));
-    assert_eq!(halt.change, WindowCall::Grow);
-    assert_eq!(
-        (halt.wake, halt.wake_latency_ns),
-        (WakeSource::Ipi, Some(15))
-    );
+    let woken = (halt.change, halt.wake, halt.wake_latency_ns);
+    assert_eq!(woken, (WindowCall::Grow, WakeSource::Ipi, Some(15)));
 }
 
 #[test]
@@ -99,10 +97,6 @@ fn a_halt_ends_by_its_first_interrupt_and_a_poll_by_its_last() {
     };
     assert_eq!(by(HALT), (WakeSource::Device, None));
     assert_eq!(by(POLL), (WakeSource::Timer, Some(118)));
-}
-
-#[test]
-fn a_timer_tells_from_when_it_was_due() {
     let given = periods(&[
         (100, HALT),
         (120, Did::Interrupt(WakeSource::Timer)),
@@ -110,7 +104,8 @@ fn a_timer_tells_from_when_it_was_due() {
         (125, Did::Leave),
         (140, HALT),
     ]);
-    assert_eq!(given[0].halt(0, None).wake_latency_ns, Some(10));
+    let latency_ns = given[0].halt(0, None).wake_latency_ns;
+    assert_eq!(latency_ns, Some(10), "from when the timer was due");
 }
 
 #[test]
@@ -118,20 +113,11 @@ fn nothing_is_known_of_a_state_that_was_entered_before_or_never_left() {
     assert_eq!(periods(&[(10, Did::Leave), (20, change(true, 1, 2))]), []);
     assert_eq!(periods(&[(10, HALT), (20, HALT)]), []);
     let mut decoder = IdleDecoder::default();
-    for (time_ns, what) in [(10, HALT), (20, Did::Leave)] {
-        decoder.push(&IdleEvent {
-            time_ns,
-            cpu: 0,
-            what,
-        });
+    for did in [(10, HALT), (20, Did::Leave)] {
+        decoder.push(&event(did));
     }
     decoder.forget();
-    let next = IdleEvent {
-        time_ns: 30,
-        cpu: 0,
-        what: HALT,
-    };
-    assert_eq!(decoder.push(&next), None);
+    assert_eq!(decoder.push(&event((30, HALT))), None);
 }
 
 /// Actions that a CPU may take between two states, by number.

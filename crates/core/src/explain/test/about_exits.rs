@@ -28,10 +28,11 @@ fn a_windows_guest_that_ticks_by_emulated_clocks() {
     // Ticks that a busy host lost: no rhythm is left, but the RTC tells.
     let ragged = || {
         let every = |period_ns, count| {
-            LOAD.count(count)
+            let load = LOAD
+                .count(count)
                 .period_ns(period_ns)
-                .gap_ns(period_ns - 100_000)
-                .wake(WakeSource::Timer)
+                .wake(WakeSource::Timer);
+            load.gap_ns(period_ns - 100_000)
         };
         alone(every(15_000_000, 600)).load(every(29_000_000, 300))
     };

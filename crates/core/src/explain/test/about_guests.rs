@@ -8,10 +8,7 @@ use crate::kvm::guest::Params;
 const SHORT: Load = LOAD.gap_ns(10_000).latency_ns(30_000).wake(WakeSource::Ipi);
 
 /// Polls of 200 us that end by their limit.
-const FAILS: Load = LOAD
-    .gap_ns(500_000)
-    .window_ns(200_000)
-    .wake(WakeSource::Ipi);
+const FAILS: Load = CATCHES.gap_ns(500_000).window_ns(200_000);
 
 /// Polls of 600 us that catch their wake.
 const CATCHES: Load = LOAD
@@ -20,9 +17,10 @@ const CATCHES: Load = LOAD
     .wake(WakeSource::Ipi);
 
 fn of(load: Load, inside: InGuest) -> Bench {
-    let mut bench = calm(load);
-    bench.in_guest = Some(inside);
-    bench
+    Bench {
+        in_guest: Some(inside),
+        ..calm(load)
+    }
 }
 
 fn haltpoll() -> InGuest {
@@ -71,11 +69,9 @@ fn rules_of_a_host_are_not_asked_of_a_guest() {
     let bench = of(SHORT, haltpoll());
     let explained = bench.explain();
     let ids: Vec<&str> = OF_GUEST.iter().map(|rule| rule.id).collect();
-    let asked = explained.findings.iter().map(|it| it.rule.id);
-    let asked = asked.chain(explained.blind.iter().map(|it| it.rule.id));
-    for id in asked {
-        assert!(ids.contains(&id), "{id}");
-    }
+    let found = explained.findings.iter().map(|it| it.rule.id);
+    let blind = explained.blind.iter().map(|it| it.rule.id);
+    assert!(found.chain(blind).all(|id| ids.contains(&id)));
     // On a host the same halts are another rule's.
     assert!(calm(SHORT).says("hlt-below-break-even").is_some());
     assert_eq!(bench.says("hlt-below-break-even"), None);
@@ -119,11 +115,7 @@ fn polls_that_fail_are_given_up_unless_what_they_spare_is_worth_more() {
     assert!(told(FAILS, set(400_000)).withholds(id).is_some());
     assert_eq!(of(CATCHES, haltpoll()).says(id), None);
     // Three of four catch their wake, and each spares 5 ms.
-    let pays = FAILS
-        .cut_each(4)
-        .window_ns(200_000)
-        .gap_ns(100_000)
-        .latency_ns(800_000);
+    let pays = FAILS.cut_each(4).gap_ns(100_000).latency_ns(800_000);
     let why = of(pays, haltpoll()).withholds(id).unwrap();
     assert!(why.contains("by the goal it costs"), "{why}");
 }

@@ -135,12 +135,8 @@ fn polling_beside_a_busy_sibling() {
 #[test]
 fn a_few_preempted_polls_say_nothing() {
     let id = "over-committed-polling";
-    let polls = |count| {
-        LOAD.count(count)
-            .window_ns(50_000)
-            .cut_each(1)
-            .latency_ns(30_000_000)
-    };
+    let polls = LOAD.window_ns(50_000).cut_each(1).latency_ns(30_000_000);
+    let polls = |count| polls.count(count);
     for count in [1, 99] {
         let bench = calm(polls(count));
         assert_eq!(bench.says(id), None, "{count}");
@@ -163,9 +159,8 @@ fn a_guest_that_disabled_host_polling() {
     assert_eq!(bench.says(id), None);
     bench.roster.vcpus[1].guest_veto = Some(true);
     assert_eq!(bench.says(id), Some(Sure::Certain));
-    for vcpu in &mut bench.roster.vcpus {
-        vcpu.guest_veto = None;
-    }
+    let vcpus = bench.roster.vcpus.iter_mut();
+    vcpus.for_each(|vcpu| vcpu.guest_veto = None);
     assert_eq!(bench.says(id), None);
     assert!(bench.lacks(id).is_some());
 }
@@ -204,11 +199,8 @@ fn halts_that_stay_inside_the_guest() {
     let paused = |of: Paused| pressed().vm(|vm| vm.paused = Some(of));
     let ran = paused(Paused::default());
     assert_eq!(ran.says(id), Some(Sure::Possible), "it ran");
-    let told = paused(Paused {
-        over_ns: 0,
-        from_ns: Some(0),
-    })
-    .explain();
+    let (over_ns, from_ns) = (0, Some(0));
+    let told = paused(Paused { over_ns, from_ns }).explain();
     assert!(told.findings.iter().all(|it| it.rule.id != id));
     assert!(told.blind.iter().all(|it| it.rule.id != id));
     // A second of ten in exits: the guest does not rest.
@@ -242,18 +234,17 @@ fn a_tick_on_an_idle_vcpu() {
     silent(tick(250).wake(device), "no timer");
     let busy = tick(1000).gap_ns(100_000);
     silent(busy, "the vCPU works most of the time");
-    let mut uneven = Bench::new(1);
-    for nth in 0..2_500 {
-        let load = tick(250).gap_ns(if nth % 2 == 0 { 1_500_000 } else { 3_900_000 });
-        uneven.ledger.halt(&load.halt(nth));
+    for (hz, every, gaps_ns, why) in [
+        (250, 2, [1_500_000, 3_900_000], "gaps vary"),
+        (2048, 16, [4_000_000, 190_000], "a rate without its period"),
+    ] {
+        let mut uneven = Bench::new(1);
+        for nth in 0..10 * hz {
+            let load = tick(hz).gap_ns(gaps_ns[usize::from(nth % every != 0)]);
+            uneven.ledger.halt(&load.halt(nth));
+        }
+        assert_eq!(uneven.says(id), None, "{why}");
     }
-    assert_eq!(uneven.says(id), None, "gaps vary");
-    let mut chance = Bench::new(1);
-    for nth in 0..20_480 {
-        let load = tick(2048).gap_ns(if nth % 16 == 0 { 4_000_000 } else { 190_000 });
-        chance.ledger.halt(&load.halt(nth));
-    }
-    assert_eq!(chance.says(id), None, "a rate without its period");
 }
 
 #[test]
@@ -273,9 +264,8 @@ fn vcpus_that_wake_each_other() {
     let by_timers = two(|load| load.wake(WakeSource::Timer));
     assert_eq!(by_timers, None, "woken by timers");
     let mut polls = Bench::calm(2).load(storm(0)).load(storm(1));
-    for vcpu in &mut polls.roster.vcpus {
-        vcpu.guest_veto = Some(true);
-    }
+    let vcpus = polls.roster.vcpus.iter_mut();
+    vcpus.for_each(|vcpu| vcpu.guest_veto = Some(true));
     assert_eq!(polls.says(id), None, "the guest polls already");
 }
 
@@ -291,13 +281,8 @@ fn what_was_not_told_is_not_judged() {
             ..LOAD.halt(nth)
         });
     }
-    for id in [
-        "hlt-below-break-even",
-        "lock-out",
-        "over-committed-polling",
-        "tick-storm",
-        "ipi-storm",
-    ] {
+    let ids = "hlt-below-break-even lock-out over-committed-polling tick-storm ipi-storm";
+    for id in ids.split(' ') {
         assert_eq!(bench.says(id), None);
         assert!(bench.lacks(id).is_some(), "{id}");
     }

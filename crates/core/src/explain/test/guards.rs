@@ -187,12 +187,8 @@ fn about_exits() -> Vec<Case> {
     let loads = Does::LoadsModule(&["kvm_intel.enable_apicv", "kvm_amd.avic"]);
     let spares = Does::SparesExits;
     let eois = || told(calm(LOAD), &[MSR, EOI]);
-    let by_hyperv = || {
-        told(
-            calm(LOAD),
-            &[MSR, (Kind::MsrWrite, 32, Some(0x4000_0070), 15_000, 1_500)],
-        )
-    };
+    let hyperv_eoi = (Kind::MsrWrite, 32, Some(0x4000_0070), 15_000, 1_500);
+    let by_hyperv = || told(calm(LOAD), &[MSR, hyperv_eoi]);
     let on = eois().param("kvm_intel.enable_apicv", "Y");
     let free = || told(calm(LOAD), &[PAUSE]);
     let wanted = || told(pressed(LOAD), &[PAUSE]);
@@ -228,11 +224,8 @@ fn about_the_vmm() -> Vec<Case> {
             vcpu_cpu_ns: Some(10 * SECOND),
             ..Threads::default()
         };
-        with(
-            Bench::new(1).pressure(pressure),
-            threads,
-            Machine::default(),
-        )
+        let bench = Bench::new(1).pressure(pressure);
+        with(bench, threads, Machine::default())
     };
     let pages = |value: &str| told(calm(LOAD), &[FAULT]).param("transparent_hugepage", value);
     let scx = |state: &str| calm(LOAD).param("sched_ext.state", state);
@@ -359,20 +352,17 @@ fn evidence_that_is_missing_is_said_with_the_remedy() {
     let found = bench.finding("ipi-storm").unwrap().found;
     assert_eq!(found.sure, Sure::Possible);
     let text = &found.remedies[0].text;
-    assert!(
-        text.ends_with("Not if other tasks use these CPUs, which was not recorded."),
-        "{text}"
-    );
+    let missing = "Not if other tasks use these CPUs, which was not recorded.";
+    assert!(text.ends_with(missing), "{text}");
 }
 
 #[test]
 fn what_the_goal_does_not_want_is_not_advised() {
     let id = "hlt-below-break-even";
     let long = SHORT.gap_ns(29_000).latency_ns(30_000);
-    let weighed = |load, weight| {
-        let mut bench = calm(load);
-        bench.weight = weight;
-        bench
+    let weighed = |load, weight| Bench {
+        weight,
+        ..calm(load)
     };
     assert!(!weighed(long, 1.0).gives(id).is_empty());
     assert!(weighed(long, 10.0).cost(id) > 9.0 * weighed(long, 1.0).cost(id));
@@ -387,10 +377,9 @@ fn what_the_goal_does_not_want_is_not_advised() {
 #[test]
 fn no_finding_contradicts_tune() {
     let knobs = |halt_poll_ns| Knobs::of([halt_poll_ns, 2, 10_000, 2]);
-    let advised = |load, from, to| {
-        let mut bench = calm(load);
-        bench.advised = Advised::change(&knobs(from), &knobs(to));
-        bench
+    let advised = |load, from, to| Bench {
+        advised: Advised::change(&knobs(from), &knobs(to)),
+        ..calm(load)
     };
     let id = "hlt-below-break-even";
     let found = advised(SHORT, 0, 50_000).finding(id).unwrap().found;

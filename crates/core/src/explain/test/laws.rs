@@ -117,13 +117,8 @@ proptest::proptest! {
         let explained = loads.into_iter().fold(bench, Bench::load).explain();
         for finding in &explained.findings {
             for remedy in &finding.found.remedies {
-                let takes = matches!(
-                    remedy.does,
-                    Does::HostPollsMore(_)
-                        | Does::GuestPolls
-                        | Does::NoPauseExits
-                        | Does::WaitsForTimers
-                );
+                use Does::{GuestPolls, HostPollsMore, NoPauseExits, WaitsForTimers};
+                let takes = matches!(remedy.does, HostPollsMore(_) | GuestPolls | NoPauseExits | WaitsForTimers);
                 prop_assert!(!takes, "{finding:?}");
             }
         }
@@ -151,12 +146,8 @@ fn halts_of_unknown_vcpus_are_not_called_too_few() {
     let lacks = |vcpu, halts| {
         let mut bench = Bench::new(1);
         for _ in 0..halts {
-            bench.ledger.halt(&Halt {
-                vm: Some(VmIndex(0)),
-                vcpu,
-                poll_ns: Some(0),
-                ..Halt::default()
-            });
+            let halt = Halt::under(0, 0, 0, 0);
+            bench.ledger.halt(&Halt { vcpu, ..halt });
         }
         bench.lacks("hlt-below-break-even").unwrap()
     };

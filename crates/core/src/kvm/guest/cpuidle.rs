@@ -90,10 +90,8 @@ mod test {
             (10_000, 10_000),
             (400_000, 250_000),
         ] {
-            let driver = Driver {
-                target_residency_ns,
-                ..Driver::HALTPOLL
-            };
+            let mut driver = Driver::HALTPOLL;
+            driver.target_residency_ns = target_residency_ns;
             assert_eq!(driver.poll_limit_ns(), limit_ns, "{target_residency_ns}");
         }
     }

@@ -22,14 +22,10 @@ fn the_eras() {
         residency_in_us: false,
         shrink_floor: true,
     };
-    let middle = Rule {
-        shrink_floor: false,
-        ..current
-    };
-    let first = Rule {
-        residency_in_us: true,
-        ..middle
-    };
+    let mut middle = current;
+    middle.shrink_floor = false;
+    let mut first = middle;
+    first.residency_in_us = true;
     for (version, rule) in [
         ("5.4", first),
         ("5.5", middle),

@@ -28,10 +28,8 @@ fn ceilings_are_those_read_in_five_kernels() {
 #[test]
 fn ceilings_change_where_the_commits_say() {
     let x86 = ["4.0", "4.2", "4.3", "4.5", "4.6", "4.11", "4.12"];
-    assert_eq!(
-        x86.map(|version| ceiling(version, Arch::X86)),
-        [0, 0, 500_000, 500_000, 400_000, 400_000, 200_000]
-    );
+    let us = x86.map(|version| ceiling(version, Arch::X86) / 1_000);
+    assert_eq!(us, [0, 0, 500, 500, 400, 400, 200]);
     let steps = [
         (Arch::Powerpc, "4.9", 500_000, "4.10", 10_000),
         (Arch::S390, "5.1", 80_000, "5.2", 50_000),
@@ -39,11 +37,8 @@ fn ceilings_change_where_the_commits_say() {
         (Arch::Arm64, "4.2", 0, "4.3", 500_000),
     ];
     for (arch, before, was, after, is) in steps {
-        assert_eq!(
-            (ceiling(before, arch), ceiling(after, arch)),
-            (was, is),
-            "{arch} {after}"
-        );
+        let found = [before, after].map(|version| ceiling(version, arch));
+        assert_eq!(found, [was, is], "{arch} {after}");
     }
 }
 

@@ -18,10 +18,8 @@ fn it_judges_the_time_in_hlt_alone() {
         (Start::Ceiling, 400_001, 100_000),
         (Start::Ceiling, u64::MAX, 100_000),
     ] {
-        let setting = Setting {
-            start,
-            ..setting(30_000)
-        };
+        let mut setting = setting(30_000);
+        setting.start = start;
         let mut policy = build("guest-haltpoll", &setting);
         let windows = walk(policy.as_mut(), &[gap_ns]);
         assert_eq!(windows[1], expected, "{start:?} {gap_ns}");

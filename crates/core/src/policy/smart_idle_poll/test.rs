@@ -1,7 +1,7 @@
 //! The rule as it is told.
 
 use crate::policy::test::model::{build, setting, walk};
-use crate::policy::{Setting, Side, Start};
+use crate::policy::{Side, Start};
 
 #[test]
 fn one_idle_time() {
@@ -15,10 +15,8 @@ fn one_idle_time() {
         (Start::Ceiling, 100_001, 50_000),
         (Start::Ceiling, u64::MAX, 50_000),
     ] {
-        let setting = Setting {
-            start,
-            ..setting(30_000)
-        };
+        let mut setting = setting(30_000);
+        setting.start = start;
         let mut policy = build("smart-idle-poll", &setting);
         let windows = walk(policy.as_mut(), &[gap_ns]);
         assert_eq!(windows[1], expected, "{start:?} {gap_ns}");

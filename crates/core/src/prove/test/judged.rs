@@ -16,12 +16,9 @@ enum Noise {
     Drifting,
 }
 
-const NOISES: [Noise; 4] = [
-    Noise::Uniform,
-    Noise::Skewed,
-    Noise::Disturbed,
-    Noise::Drifting,
-];
+use Noise::{Disturbed, Drifting, Skewed, Uniform};
+
+const NOISES: [Noise; 4] = [Uniform, Skewed, Disturbed, Drifting];
 
 const TRUTH: f64 = 100.0;
 
@@ -31,18 +28,13 @@ fn experiment(seed: u64, rounds: u32, more: f64, noise: Noise) -> Vec<Round> {
     let mut block = 0.0;
     let mut measure = |under: Block| {
         let spoilt = match noise {
-            Noise::Skewed => -(1.0 - random.unit()).ln(),
-            Noise::Disturbed if random.unit() < 0.1 => random.unit() * 40.0,
-            Noise::Uniform | Noise::Drifting | Noise::Disturbed => random.unit() * 4.0 - 2.0,
+            Skewed => -(1.0 - random.unit()).ln(),
+            Disturbed if random.unit() < 0.1 => random.unit() * 40.0,
+            Uniform | Drifting | Disturbed => random.unit() * 4.0 - 2.0,
         };
-        block += 1.0;
-        let drift = if matches!(noise, Noise::Drifting) {
-            block * 2.0
-        } else {
-            0.0
-        };
+        block += if matches!(noise, Drifting) { 2.0 } else { 0.0 };
         let truth = TRUTH + if under.is_b() { more } else { 0.0 };
-        Figures::default().with(Figure::Cost, Some(truth + spoilt + drift))
+        Figures::default().with(Figure::Cost, Some(truth + spoilt + block))
     };
     let orders = draw(seed, rounds).into_iter();
     let round = |order: [Block; 3]| {
@@ -85,10 +77,8 @@ fn settings_that_are_the_same_are_told_apart_in_no_more_than_5_of_100() {
                 assert!(!judged || comparison.effect.excludes_zero());
                 comparison.effect.excludes_zero()
             });
-            assert!(
-                excluded <= 0.05 + SLACK,
-                "{noise:?}, {rounds} rounds, seed {SEED}: {excluded}"
-            );
+            let world = format!("{noise:?}, {rounds} rounds, seed {SEED}");
+            assert!(excluded <= 0.05 + SLACK, "{world}: {excluded}");
         }
     }
 }
@@ -102,10 +92,8 @@ fn the_interval_holds_the_truth_as_often_as_it_says_and_not_much_more_often() {
                 let effect = compare(seed, rounds, 7.0, noise).effect;
                 (effect.low..=effect.high).contains(&7.0)
             });
-            assert!(
-                (held - said).abs() <= SLACK,
-                "{noise:?}, {rounds} rounds, seed {SEED}: {held}, not {said}"
-            );
+            let world = format!("{noise:?}, {rounds} rounds, seed {SEED}");
+            assert!((held - said).abs() <= SLACK, "{world}: {held}, not {said}");
         }
     }
 }
@@ -115,8 +103,8 @@ fn a_difference_of_five_times_the_noise_is_found_with_its_sign() {
     for noise in NOISES {
         // A disturbed host needs more rounds, and may hide it; it never shows the wrong sign.
         let (rounds, least) = match noise {
-            Noise::Uniform | Noise::Skewed => (12, 0.99),
-            Noise::Disturbed | Noise::Drifting => (24, 0.9),
+            Uniform | Skewed => (12, 0.99),
+            Disturbed | Drifting => (24, 0.9),
         };
         for (more, verdict) in [(8.0, Verdict::Worse), (-8.0, Verdict::Better)] {
             let found = share(300, |seed| {
@@ -140,40 +128,26 @@ fn every_verdict_by_hand() {
         let rounds: Vec<Round> = (0..rounds).map(round).collect();
         Comparison::of(Figure::Cost, &rounds).unwrap()
     };
+    let none = |seen_from| Verdict::NoDifference { seen_from };
     for (b, wobble, rounds, asked, verdict) in [
         (90.0, 1.0, 12, 0.1, Verdict::Better),
         (110.0, 1.0, 12, 0.1, Verdict::Worse),
-        (
-            100.5,
-            1.0,
-            12,
-            0.1,
-            Verdict::NoDifference { seen_from: 0.5 },
-        ),
-        (
-            100.0,
-            0.0,
-            12,
-            0.0,
-            Verdict::NoDifference { seen_from: 0.0 },
-        ),
+        (100.5, 1.0, 12, 0.1, none(0.5)),
+        (100.0, 0.0, 12, 0.0, none(0.0)),
         // An effect, but A differs from itself by as much.
         (90.0, 12.0, 12, 0.1, Verdict::TooNoisy { noise: 12.0 }),
         // No effect, and the control would not have shown 0.5 %.
         (100.0, 1.0, 12, 0.005, Verdict::TooNoisy { noise: 1.0 }),
         (90.0, 1.0, 5, 0.1, Verdict::TooFewRounds { needed: 6 }),
     ] {
-        assert_eq!(
-            steady(b, wobble, rounds).verdict(asked),
-            verdict,
-            "{b} {wobble} {rounds} {asked}"
-        );
+        let found = steady(b, wobble, rounds).verdict(asked);
+        assert_eq!(found, verdict, "{b} {wobble} {rounds} {asked}");
     }
 }
 
 #[test]
 fn a_round_without_the_figure_in_one_block_does_not_count() {
-    let mut rounds = experiment(7, 8, 0.0, Noise::Uniform);
+    let mut rounds = experiment(7, 8, 0.0, Uniform);
     rounds[3][2] = Figures::default();
     let comparison = Comparison::of(Figure::Cost, &rounds).unwrap();
     assert_eq!(comparison.effect.rounds, 7);

@@ -19,17 +19,14 @@ fn setting(_: &Halt) -> Setting {
 }
 
 fn in_guest(halt: &Halt) -> Setting {
+    let side = Side::Guest;
     Setting {
-        side: Side::Guest,
+        side,
         ..setting(halt)
     }
 }
 
 /// Halts of a vCPU under a policy: gaps that are drawn, wake-ups that all take as long.
-fn host(policy: &Spec, seed: u64) -> Vec<Halt> {
-    halts(policy, seed, WakeSource::Device)
-}
-
 fn halts(policy: &Spec, seed: u64, wake: WakeSource) -> Vec<Halt> {
     const LATENCY_NS: u64 = 20_000;
     let mut policy = policy.build(&in_guest(&Halt::default())).unwrap();
@@ -76,14 +73,15 @@ fn on_a_host_that_does_as_the_model_says_the_prediction_is_the_measurement() {
     let mut rounds = Vec::new();
     let mut pairs = Vec::new();
     for seed in 0..6 {
-        let under_a = tally(&host(&a, seed), &b, None, setting).unwrap();
-        let under_b = tally(&host(&b, seed), &a, None, setting).unwrap();
+        let [under_a, under_b] = [(&a, &b), (&b, &a)].map(|(own, other)| {
+            let halts = halts(own, seed, WakeSource::Device);
+            tally(&halts, other, None, setting).unwrap()
+        });
         let round = [&under_a, &under_b, &under_a].map(measured);
         for figure in of(Side::Host) {
-            let (said, is) = (predicted(&under_a).get(figure), round[1].get(figure));
-            assert_eq!(said, is, "{figure:?}, seed {seed}, from A");
-            let (said, is) = (predicted(&under_b).get(figure), round[0].get(figure));
-            assert_eq!(said, is, "{figure:?}, seed {seed}, from B");
+            let said = [&under_a, &under_b].map(|from| predicted(from).get(figure));
+            let is = [round[1], round[0]].map(|measured| measured.get(figure));
+            assert_eq!(said, is, "{figure:?}, seed {seed}");
         }
         rounds.push(round);
         pairs.push([round[0], predicted(&under_a), round[1]]);

@@ -41,12 +41,10 @@ impl World {
 
     fn table(&self) -> Table {
         let mut draw = SplitMix64(self.seed);
-        let points: Vec<(u64, u64)> = (0..20)
-            .map(|_| {
-                let slept_ns = draw.below(self.gap_ns) >> draw.below(20);
-                (slept_ns, self.coarse(draw.below(self.latency_ns)))
-            })
-            .collect();
+        let points = [(); 20].map(|()| {
+            let slept_ns = draw.below(self.gap_ns) >> draw.below(20);
+            (slept_ns, self.coarse(draw.below(self.latency_ns)))
+        });
         let table = Table::measured(&points).unwrap();
         table.with_overruns(Overruns::of_each(|wake| match wake {
             WakeSource::Device => Overrun::default(),
@@ -67,11 +65,7 @@ impl World {
             };
             let gap_ns = self.coarse(gap_ns);
             let waits = draw.below(2) == 0;
-            let latency_ns = if waits {
-                self.coarse(draw.below(self.latency_ns))
-            } else {
-                0
-            };
+            let latency_ns = u64::from(waits) * self.coarse(draw.below(self.latency_ns));
             let slept_ns = gap_ns - draw.below(gap_ns / 2 + 1);
             let is_cut = draw.below(100) < self.cuts;
             let cut_ns = u32::try_from(draw.below(gap_ns + 1)).unwrap_or(u32::MAX);
@@ -99,10 +93,8 @@ impl World {
         for turn in 0..400 {
             let latency_ns = draw.below(50 * US);
             let gap_ns = 100 * US - last_ns * self.follows / 100;
-            let halt = Halt {
-                wake: [WakeSource::Timer, WakeSource::Ipi][turn % 2],
-                ..Halt::under(0, now_ns, gap_ns, latency_ns)
-            };
+            let mut halt = Halt::under(0, now_ns, gap_ns, latency_ns);
+            halt.wake = [WakeSource::Timer, WakeSource::Ipi][turn % 2];
             now_ns = halt.end_ns() + US;
             last_ns = latency_ns;
             evidence.halt(&halt);
@@ -117,11 +109,7 @@ fn scalar(setting: &Setting, world: &World) -> Sums {
     let table = world.table();
     let frame = Frame {
         table: &table,
-        cost: Cost {
-            switch_cpu_ns: 0,
-            latency_weight_milli: 0,
-            ..Cost::FREE
-        },
+        cost: Cost::FREE,
         follow: world.follow(),
     };
     for sample in world.samples() {
@@ -209,20 +197,18 @@ prop_compose! {
 fn side_by_side(ceiling_ns: u32, grow_start: u32) -> impl Iterator<Item = Choice> {
     let factors = [0, 1, 2, 3, 4].into_iter();
     let knobs = factors.flat_map(move |grow| {
-        [0, 1, 2, 3, 4, 8].map(|shrink| Knobs {
-            halt_poll_ns: ceiling_ns,
-            grow,
-            grow_start,
-            shrink,
-        })
+        [0, 1, 2, 3, 4, 8].map(|shrink| Knobs::of([ceiling_ns, grow, grow_start, shrink]))
     });
-    knobs.flat_map(move |knobs| {
-        [Start::Zero, Start::Ceiling].map(|start| Choice {
-            knobs,
-            ceiling_ns,
-            start,
-        })
-    })
+    knobs.flat_map(|knobs| [Start::Zero, Start::Ceiling].map(|start| from(start, knobs)))
+}
+
+/// A setting whose ceiling is the parameter.
+fn from(start: Start, knobs: Knobs) -> Choice {
+    Choice {
+        knobs,
+        ceiling_ns: knobs.halt_poll_ns,
+        start,
+    }
 }
 
 proptest! {
@@ -267,11 +253,8 @@ fn every_shrink_up_to_a_thousand_divides_exactly_around_its_multiples() {
     for divisor in 0..1_000_u32 {
         let (magic, shift) = group::reciprocal(divisor);
         for multiple in [1, 2, 3, 1_000, group::LONGEST / divisor.max(1)] {
-            for window in [
-                multiple * divisor,
-                (multiple * divisor).saturating_sub(1),
-                group::LONGEST,
-            ] {
+            let at = multiple * divisor;
+            for window in [at, at.saturating_sub(1), group::LONGEST] {
                 let quotient = (u64::from(window << 4) * u64::from(magic)) >> 32 >> shift;
                 let expected = window.checked_div(divisor).unwrap_or(0);
                 assert_eq!(quotient, u64::from(expected), "{window} / {divisor}");
@@ -295,28 +278,34 @@ fn usual_settings_are_played_by_vectors_and_odd_ones_one_by_one() {
         (rule, 200_000, u32::MAX, 10_000, false),
         (old, 200_000, 2, 10_000, false),
     ] {
-        let choice = Choice {
-            knobs: Knobs::of([ceiling_ns, grow, grow_start, 2]),
-            ceiling_ns,
-            start: Start::Zero,
-        };
+        let choice = from(Start::Zero, Knobs::of([ceiling_ns, grow, grow_start, 2]));
         let terms = group::Terms::of(&choice, rule);
         assert_eq!(terms.is_some(), is_vector, "{choice:?}");
     }
 }
 
+const LONG: World = World {
+    seed: 7,
+    halts: 60_000,
+    gap_ns: 900 * US,
+    latency_ns: 100 * US,
+    cuts: 5,
+    arrivals: Arrivals::FixedTime,
+    follows: 0,
+    grain_ns: 1,
+    overrun_ns: 60_000,
+};
+
 #[test]
 fn settings_that_do_the_same_share_a_lane() {
     let world = World {
-        seed: 8,
         halts: 2_000,
         gap_ns: 200 * US,
         latency_ns: 20 * US,
         cuts: 0,
         arrivals: Arrivals::FixedGap,
-        follows: 0,
-        grain_ns: 1,
         overrun_ns: 0,
+        ..LONG
     };
     let choices: Vec<Choice> = side_by_side(50_000, 10_000).collect();
     let rule = Rule::of(Version::new(6, 12), Arch::X86);
@@ -324,10 +313,8 @@ fn settings_that_do_the_same_share_a_lane() {
     let before = grid.vectors.lanes();
     assert!(before < choices.len());
     grid.play(&world.samples(), &world.table(), &world.follow());
-    assert!(
-        grid.vectors.lanes() <= before / 2,
-        "from two starts that met"
-    );
+    let after = grid.vectors.lanes();
+    assert!(after <= before / 2, "two starts that met");
 }
 
 #[test]
@@ -340,29 +327,17 @@ fn rules_without_a_window_are_refused() {
 
 #[test]
 fn sums_beyond_32_bits_are_kept() {
-    let world = World {
-        seed: 7,
-        halts: 60_000,
-        gap_ns: 900 * US,
-        latency_ns: 100 * US,
-        cuts: 5,
-        arrivals: Arrivals::FixedTime,
-        follows: 0,
-        grain_ns: 1,
-        overrun_ns: 60_000,
-    };
     let knobs = Knobs::of([1_000_000, 2, 10_000, 3]);
-    let choice = |ceiling_ns| Choice {
-        knobs,
-        ceiling_ns,
-        start: Start::Zero,
+    let choice = |n: u32| Choice {
+        ceiling_ns: n * 25_000,
+        ..from(Start::Zero, knobs)
     };
-    let choices: Vec<Choice> = (0..40).map(|n| choice(n * 25_000)).collect();
-    let [grid, scalar] = both(Version::new(6, 12), Arch::X86, &choices, &world, 1_000);
+    let choices: Vec<Choice> = (0..40).map(choice).collect();
+    let [grid, scalar] = both(Version::new(6, 12), Arch::X86, &choices, &LONG, 1_000);
     assert_eq!(grid, scalar);
     assert!(grid.iter().any(|tally| tally.poll_ns > 1 << 33));
     let block_time = "6.12+block-time".parse().unwrap();
-    let [until_wake, scalar] = both(block_time, Arch::X86, &choices, &world, 1_000);
+    let [until_wake, scalar] = both(block_time, Arch::X86, &choices, &LONG, 1_000);
     assert_eq!(until_wake, scalar);
     assert_ne!(until_wake, grid);
 }
@@ -371,12 +346,7 @@ fn sums_beyond_32_bits_are_kept() {
 #[test]
 fn settings_that_do_the_same_have_one_ladder() {
     let ladder = |version: (u16, u16), grow, shrink| {
-        let knobs = Knobs::of([50_000, grow, 10_000, shrink]);
-        let choice = Choice {
-            knobs,
-            ceiling_ns: 50_000,
-            start: Start::Zero,
-        };
+        let choice = from(Start::Zero, Knobs::of([50_000, grow, 10_000, shrink]));
         let rule = Rule::of(Version::new(version.0.into(), version.1.into()), Arch::X86);
         ladder::Ladder::of(&choice, rule, 0).unwrap()
     };

@@ -16,22 +16,18 @@ fn recorded(ceiling_ns: u32, gaps: impl IntoIterator<Item = u64>) -> Vec<Halt> {
     let halt = |gap_ns: u64| {
         let waited = gap_ns > u64::from(window_ns);
         let latency_ns = if waited { 30 * US } else { 0 };
+        let poll_ns = if waited {
+            window_ns.into()
+        } else {
+            gap_ns + HANDLER_NS
+        };
         let halt = Halt {
-            start_ns: now_ns,
             halt_ns: gap_ns + HANDLER_NS + latency_ns,
-            vm: Some(VmIndex(0)),
-            vcpu: Some(VcpuId(0)),
             waited,
-            valid: true,
-            window_ns: Some(window_ns),
-            poll_ns: Some(if waited {
-                window_ns.into()
-            } else {
-                gap_ns + HANDLER_NS
-            }),
+            poll_ns: Some(poll_ns),
             wake_latency_ns: Some(latency_ns),
             wake: WakeSource::Timer,
-            ..Halt::default()
+            ..Halt::under(window_ns, now_ns, 0, 0)
         };
         let observed = Observed::valid(halt.halt_ns);
         let next = rule.after(&setting.knobs, ceiling_ns, window_ns, observed);
@@ -49,21 +45,15 @@ fn drawn(seed: u64) -> impl Iterator<Item = u64> {
 
 /// A survey to which another VM has shown the overrun.
 pub(super) fn shown() -> Survey {
-    let of_another = |halt| Halt {
-        vm: Some(VmIndex(1)),
-        ..halt
-    };
-    let halts: Vec<Halt> = recorded(50_000, drawn(3))
-        .into_iter()
-        .map(of_another)
-        .collect();
+    let mut halts = recorded(50_000, drawn(3));
+    for halt in &mut halts {
+        halt.vm = Some(VmIndex(1));
+    }
     let survey = survey_of(&halts);
     let table = survey.table_of(VcpuKey::of(&halts[0]), None).unwrap();
     let overrun_ns = u64::from(table.overrun(WakeSource::Timer).polling_ns);
-    assert!(
-        (8 * US..=HANDLER_NS + 500).contains(&overrun_ns),
-        "{overrun_ns}"
-    );
+    let is_near = (8 * US..=HANDLER_NS + 500).contains(&overrun_ns);
+    assert!(is_near, "{overrun_ns}");
     survey
 }
 
@@ -87,15 +77,11 @@ fn halts_of_a_guest_show_no_overrun() {
 fn gaps_within_the_overrun_do_not_lock_polling_out() {
     let halts = recorded(200_000, vec![2 * US; 4_000]);
     let met = |survey| {
-        let plan = Plan {
-            arrivals: Arrivals::FixedGap,
-            ..plan(&["kvm:max=50us,grow=1", "off"])
-        };
-        let played = replay_after(survey, plan, &halts).played;
-        played
-            .iter()
-            .map(|of| of.from_zero.successful_polls)
-            .collect::<Vec<_>>()
+        let mut plan = plan(&["kvm:max=50us,grow=1", "off"]);
+        plan.arrivals = Arrivals::FixedGap;
+        let played = replay_after(survey, plan, &halts).played.into_iter();
+        let met = played.map(|of| of.from_zero.successful_polls);
+        met.collect::<Vec<_>>()
     };
     assert_eq!(met(shown()), [3_999, 0]);
     assert_eq!(met(Survey::default()), [0, 0], "nothing shows it");

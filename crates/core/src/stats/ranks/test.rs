@@ -9,18 +9,8 @@ fn close(left: f64, right: f64) -> bool {
 #[test]
 fn the_cuts_are_those_of_printed_tables() {
     // Largest sum with a one-sided probability of at most 2.5 %: Wilcoxon and Wilcox (1964), table 1.
-    for (n, cut) in [
-        (6, 0),
-        (7, 2),
-        (8, 3),
-        (9, 5),
-        (10, 8),
-        (12, 13),
-        (15, 25),
-        (20, 52),
-        (25, 89),
-        (30, 137),
-    ] {
+    let cuts = [0, 2, 3, 5, 8, 13, 25, 52, 89, 137];
+    for (n, cut) in [6, 7, 8, 9, 10, 12, 15, 20, 25, 30].into_iter().zip(cuts) {
         assert_eq!(cut_of(n).0, cut, "n = {n}");
         assert!(cut_of(n).1 >= CONFIDENCE, "n = {n}");
     }
@@ -59,9 +49,7 @@ fn in_small_worlds_the_confidence_is_exact() {
             missed += u32::from(interval.excludes_zero());
         }
         let said = 1.0 - cut_of(usize::try_from(n).unwrap()).1;
-        assert!(
-            close(f64::from(missed) / f64::from(1_u32 << n), said),
-            "n = {n}: {missed}"
-        );
+        let share = f64::from(missed) / f64::from(1_u32 << n);
+        assert!(close(share, said), "n = {n}: {missed}");
     }
 }

@@ -88,10 +88,8 @@ fn a_recording_that_polled_tells_what_it_cost() {
     }
     let counted = Counted::of_counts(&[row], 1, 10_000_000);
     let in_force = counted.in_force(&COST);
-    assert_eq!(
-        in_force.known_milli,
-        Some(COST.milli(2_000_000, 10, 200_000))
-    );
+    let expected = COST.milli(2_000_000, 10, 200_000);
+    assert_eq!(in_force.known_milli, Some(expected));
     let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
     assert_eq!((advice.threshold_ns, advice.changes), (0, true));
     assert_eq!(advice.knobs.halt_poll_ns, 0);
@@ -119,10 +117,8 @@ fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
         (Some([9_900, 10_100]), false),
         (Some([5_000, 15_000]), true),
     ] {
-        let aim = Aim {
-            switch_cpu_ends_ns: ends,
-            ..AIM
-        };
+        let mut aim = AIM;
+        aim.switch_cpu_ends_ns = ends;
         let advice = advise(&counted, &[], reach(), &defaults(), &aim).unwrap();
         assert!(advice.threshold_ns > 22_000, "{advice:?}");
         let said = (advice.changes, advice.hangs_on_calibration);

@@ -26,10 +26,8 @@ fn inputs(spec: &str, count: usize, in_force: Params) -> Inputs {
     let halts = load(0, spec, count, 1).into_iter();
     let halts: Vec<Halt> = halts.map(|halt| Halt { wake, ..halt }).collect();
     let rule = Rule::of(VERSION.parse().unwrap()).unwrap();
-    let terms = Terms {
-        governor: Governor { rule, in_force },
-        ..terms(VERSION)
-    };
+    let mut terms = terms(VERSION);
+    terms.governor = Governor { rule, in_force };
     taken(terms, Gather::new(Keep::ALL), &halts)
 }
 
@@ -91,10 +89,8 @@ fn parameters_that_make_no_difference_are_the_same_setting() {
     assert!(stays.is_same(&Params { shrink: 7, ..stays }, terms));
     assert!(OFF.is_same(&Params { grow: 9, ..OFF }, terms));
     // A limit that has grown stays where it may not shrink, whatever the ceiling is now.
-    let held = Params {
-        allow_shrink: false,
-        ..OFF
-    };
+    let mut held = OFF;
+    held.allow_shrink = false;
     assert!(!held.is_same(&OFF, terms));
     assert_eq!(Params::default().changes(&OFF, terms), 1);
 }

@@ -19,10 +19,8 @@ fn unlike() -> Inputs {
 
 fn search(inputs: &Inputs, settable: &[VmIndex], aim: Aim) -> Option<Caps> {
     let (of, advice) = tune(inputs, aim);
-    let base = advice
-        .choice
-        .as_ref()
-        .map_or_else(|| Entry::new(inputs.terms.in_force), Finalist::entry);
+    let in_force = || Entry::new(inputs.terms.in_force);
+    let base = (advice.choice.as_ref()).map_or_else(in_force, Finalist::entry);
     let settable: BTreeSet<VmIndex> = settable.iter().copied().collect();
     caps::search(inputs, &of, &base, (&aim, &settable), &Serial).unwrap()
 }
@@ -38,13 +36,11 @@ fn vms_that_want_different_ceilings_gain_by_caps() {
     assert_eq!(caps.vms.len(), 2);
     assert!(ceiling(&caps, SHORT) > ceiling(&caps, LONG), "{caps:?}");
     let costs = &caps.costs;
-    let rising = [
-        costs.oracle_ns,
-        costs.own_ns,
-        costs.one_ns,
-        costs.current_ns,
+    let [least, most] = [
+        [costs.oracle_ns, costs.own_ns],
+        [costs.one_ns, costs.current_ns],
     ];
-    assert!(rising.is_sorted(), "{costs:?}");
+    assert!([least, most].concat().is_sorted(), "{costs:?}");
     assert!(caps.cost_share.is_below_zero(), "{:?}", caps.cost_share);
     // Each VM's share adds up to the whole.
     let sum: f64 = (caps.groups.iter())
@@ -66,12 +62,9 @@ fn vms_that_can_have_no_ceiling_follow_the_parameter_that_is_best_for_them() {
         assert_eq!(caps.vms.len(), 1);
         assert_eq!(caps.groups.len(), 2);
         assert_eq!(caps.groups[1].vm, None);
-        let polls = |vm, ns: u32| {
-            if vm == SHORT {
-                ns >= 20_000
-            } else {
-                ns < 30_000
-            }
+        let polls = |vm, ns: u32| match vm {
+            SHORT => ns >= 20_000,
+            _ => ns < 30_000,
         };
         assert!(polls(settable, ceiling(&caps, settable)), "{caps:?}");
         assert!(polls(follows, caps.knobs.halt_poll_ns), "{caps:?}");
@@ -86,10 +79,8 @@ const LATENCY_MILLI: u64 = 10_000;
 fn alike(weights_milli: &[(VmIndex, u64)]) -> Inputs {
     let mut halts = load(0, "fixed:40us", 3_000, 9);
     halts.extend(load(1, "fixed:40us", 3_000, 10));
-    let terms = Terms {
-        weights_milli: weights_milli.iter().copied().collect(),
-        ..terms("6.12")
-    };
+    let mut terms = terms("6.12");
+    terms.weights_milli = weights_milli.iter().copied().collect();
     inputs(terms, &halts)
 }
 
@@ -100,10 +91,8 @@ fn a_vm_with_a_goal_of_its_own_is_judged_by_it() {
     assert!(ceiling(&caps, SHORT) >= 40_000, "{caps:?}");
     assert!(ceiling(&caps, LONG) < 40_000, "{caps:?}");
     let costs = caps.costs;
-    assert!(
-        costs.own_ns < costs.one_ns && costs.oracle_ns <= costs.own_ns,
-        "{costs:?}"
-    );
+    let gains = costs.own_ns < costs.one_ns && costs.oracle_ns <= costs.own_ns;
+    assert!(gains, "{costs:?}");
     assert!(!caps.is_over_limit);
 }
 
@@ -122,10 +111,8 @@ fn the_hosts_parameters_serve_the_goals_of_single_vms() {
     let cost = against.unwrap().cost_ns_per_halt.value;
     assert!((-85_000.0..-75_000.0).contains(&cost), "{cost}");
     // A goal that is that of all changes nothing.
-    assert_eq!(
-        choice(&[(SHORT, COST.latency_weight_milli)]).0,
-        choice(&[]).0
-    );
+    let same = choice(&[(SHORT, COST.latency_weight_milli)]);
+    assert_eq!(same.0, choice(&[]).0);
 }
 
 /// Under a ceiling of 60 us gaps of 50 us are polled through once the window is open, and never open it, since the
@@ -135,15 +122,11 @@ fn no_vm_gets_a_ceiling_that_locks_it_out() {
     let mut halts = load(0, "fixed:50us", 3_000, 9);
     halts.extend(load(1, "fixed:50us", 3_000, 10));
     let inputs = inputs(terms("6.12"), &halts);
-    let cost = Cost {
-        latency_weight_milli: LATENCY_MILLI,
-        ..COST
-    };
+    let mut cost = COST;
+    cost.latency_weight_milli = LATENCY_MILLI;
     let caps = search(&inputs, &[SHORT, LONG], Aim { cost, ..AIM }).unwrap();
-    assert!(
-        caps.vms.iter().all(|cap| cap.ceiling_ns >= 75_000),
-        "{caps:?}"
-    );
+    let is_open = caps.vms.iter().all(|cap| cap.ceiling_ns >= 75_000);
+    assert!(is_open, "{caps:?}");
 }
 
 /// Where both may not poll as they would, the one polls on to which that is worth more.
@@ -168,10 +151,8 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
     let polls_of = |caps: &Caps| later.judged_wall.poll_cpu_percent(&caps.judged);
     let limit = 0.7 * polls_of(&search(&later, &[SHORT, LONG], AIM).unwrap());
     let caps = search(&later, &[SHORT, LONG], super::limited(limit)).unwrap();
-    assert!(
-        polls_of(&caps) <= limit && !caps.is_over_limit,
-        "{limit} {caps:?}"
-    );
+    let is_kept = polls_of(&caps) <= limit && !caps.is_over_limit;
+    assert!(is_kept, "{limit} {caps:?}");
     let none = limited(0.0);
     assert!(none.vms.iter().all(|cap| cap.ceiling_ns == 0), "{none:?}");
     // A VM with a ceiling that stays polls for more than is allowed, whatever the others get.

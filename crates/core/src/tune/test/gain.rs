@@ -5,9 +5,8 @@ use proptest::prelude::*;
 
 use super::super::figures::LEADER;
 use super::*;
-use crate::policy::Setting;
-use crate::replay::session::{Plan, Session};
-use crate::replay::test::slept;
+use crate::replay::session::Plan;
+use crate::replay::test::{replay, slept};
 
 /// Wake-ups that all take as long, so that every sleep costs [`BREAK_EVEN`].
 const LATENCY: u64 = 20_000;
@@ -26,22 +25,13 @@ struct Gain {
 /// Cost per halt of each policy on these gaps, with a window that begins open.
 fn costs(gaps_ns: &[u64], specs: &[&str]) -> Vec<f64> {
     let halts = slept(gaps_ns.iter().copied(), LATENCY, WakeSource::Device);
-    let mut survey = Survey::default();
-    for halt in &halts {
-        survey.halt(halt);
-    }
     let plan = Plan {
         specs: specs.iter().map(|text| text.parse().unwrap()).collect(),
         cost: COST,
         arrivals: Arrivals::FixedGap,
         elsewhere: None,
     };
-    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
-    let mut session = Session::new(plan, survey, |_: &Halt| setting);
-    for halt in &halts {
-        session.halt(halt).unwrap();
-    }
-    let played = session.finish().next().unwrap().played;
+    let played = replay(plan, &halts).played;
     let cost = |outcome: &crate::replay::Outcome| outcome.cost_ns(&COST) / halts.len() as f64;
     (played.iter())
         .map(|played| cost(&played.from_ceiling))

@@ -46,10 +46,8 @@ fn stretches_stand_for_the_others() {
 /// Where the search plays a sample of the halts, no other ceiling costs less than the recommended one, to 1 %.
 #[test]
 fn a_sampled_search_recommends_as_well() {
-    let terms = Terms {
-        ceiling_only: true,
-        ..terms("6.12")
-    };
+    let mut terms = terms("6.12");
+    terms.ceiling_only = true;
     let inputs = inputs(terms, &load(0, "bimodal:0.8:15us:2ms", 1_100_000, 7));
     assert!(search::one_in(&inputs, search::MOST_HALTS) > 1);
     let (_, advice) = tune(&inputs, AIM);

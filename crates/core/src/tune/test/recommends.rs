@@ -2,29 +2,13 @@
 
 use super::*;
 use crate::replay::Sums;
-use crate::replay::calibration::drifts_percent;
-use crate::tune::final_round::Finalist;
-
-/// The judged cost per halt of the choice, and what off and the oracle would pay.
-fn judged_ns(finalist: &Finalist) -> f64 {
-    finalist.judged().cost_per_halt_ns(&COST)
-}
 
 /// Relevant parts of an advice, for a test that fails.
 fn said(advice: &Advice) -> String {
     let choice = advice.choice.as_ref().map(|choice| choice.knobs);
     let share = advice.against_in_force.map(|against| against.cost_share);
-    format!(
-        "{:?} {choice:?} {share:?} {:?}",
-        advice.verdict, advice.rejected
-    )
-}
-
-fn under_default(mut halts: Vec<Halt>) -> Vec<Halt> {
-    for halt in &mut halts {
-        halt.ceiling_ns = Some(200_000);
-    }
-    halts
+    let (verdict, rejected) = (advice.verdict, &advice.rejected);
+    format!("{verdict:?} {choice:?} {share:?} {rejected:?}")
 }
 
 #[test]
@@ -54,10 +38,8 @@ fn a_setting_with_two_steady_states_is_rejected() {
     // A window that begins with nothing grows to 15 us and stays there; one that stands at the ceiling
     // stays there too, and polls 200 us of each long gap without success.
     let knobs = Knobs::of([200_000, 2, 15_500, 1]);
-    let found = [search::Found {
-        knobs,
-        fit: Sums::default(),
-    }];
+    let fit = Sums::default();
+    let found = [search::Found { knobs, fit }];
     let of = play_final(&inputs, &found, &[AIM], &Serial);
     let two_states = of.others.iter().find(|it| it.knobs == knobs).unwrap();
     assert!(two_states.two_states(&COST).is_some());
@@ -70,21 +52,18 @@ fn a_setting_with_two_steady_states_is_rejected() {
 
 #[test]
 fn corners_have_answers() {
-    let cut = |halt: Halt| Halt {
-        poll_cut: Some(true),
-        poll_ns: Some(1_000),
-        window_ns: Some(200_000),
-        ..halt
-    };
-    let unseen = |halt: Halt| Halt {
-        poll_ns: None,
-        window_ns: None,
-        ceiling_ns: None,
-        ..halt
-    };
-    let some = load(0, "fixed:20us", 2_000, 7);
-    let all_cut: Vec<Halt> = some.iter().copied().map(cut).collect();
-    let all_unseen: Vec<Halt> = some.iter().copied().map(unseen).collect();
+    let mut some = load(0, "fixed:20us", 2_000, 7);
+    for halt in &mut some {
+        halt.ceiling_ns = Some(200_000);
+    }
+    let (mut all_cut, mut all_unseen) = (some.clone(), some.clone());
+    for halt in &mut all_cut {
+        (halt.poll_cut, halt.poll_ns) = (Some(true), Some(1_000));
+        halt.window_ns = Some(200_000);
+    }
+    for halt in &mut all_unseen {
+        (halt.poll_ns, halt.window_ns) = (None, None);
+    }
     for (what, halts, verdict) in [
         // The validation half is empty, so nothing tells any setting from what is in force.
         ("one halt", &some[..1], Verdict::TooShort),
@@ -93,7 +72,7 @@ fn corners_have_answers() {
         ("polls cut at once", &all_cut[..], Verdict::Change),
         ("polls unknown", &all_unseen[..], Verdict::AlreadyBest),
     ] {
-        let inputs = inputs(terms_of_default(), &under_default(halts.to_vec()));
+        let inputs = inputs(terms_of_default(), halts);
         let (of, advice) = tune(&inputs, AIM);
         assert_eq!(of.in_force.judged().halts, of.default.judged().halts);
         assert_eq!(advice.verdict, verdict, "{what}: {}", said(&advice));
@@ -107,7 +86,7 @@ fn old_kernels_are_tuned_by_what_they_have() {
         let (_, advice) = tune(&inputs, AIM);
         let said = said(&advice);
         assert_eq!(advice.verdict, Verdict::Change, "{version}: {said}");
-        let cost_ns = judged_ns(&advice.choice.unwrap());
+        let cost_ns = advice.choice.unwrap().judged().cost_per_halt_ns(&COST);
         assert!((cost_ns - 20_000.0).abs() < 500.0, "{version}: {cost_ns}");
     }
     let none = inputs(terms("3.19"), &load(0, "fixed:20us", 200, 8));
@@ -147,19 +126,15 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
     for halt in &mut halts {
         halt.ceiling_source = CeilingSource::Cap;
     }
-    let terms = Terms {
-        ceiling_only: true,
-        ..terms("6.12")
-    };
+    let mut terms = terms("6.12");
+    terms.ceiling_only = true;
     let in_force = terms.in_force;
     let inputs = inputs(terms, &halts);
     let (of, advice) = tune(&inputs, AIM);
     assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
     for finalist in &of.others {
-        let with_ceiling = Knobs {
-            halt_poll_ns: finalist.knobs.halt_poll_ns,
-            ..in_force
-        };
+        let mut with_ceiling = in_force;
+        with_ceiling.halt_poll_ns = finalist.knobs.halt_poll_ns;
         assert_eq!(finalist.knobs, with_ceiling);
     }
 }
@@ -167,11 +142,8 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
 #[test]
 fn nobody_is_told_to_poll_with_cpus_that_are_not_there() {
     let inputs = inputs(terms("6.12"), &load(0, "fixed:20us", 4_000, 13));
-    let aim = Aim {
-        drifts_percent: drifts_percent(false),
-        possible_poll_cpu_percent: Some(30.0),
-        ..AIM
-    };
+    let mut aim = AIM;
+    aim.possible_poll_cpu_percent = Some(30.0);
     let (of, advice) = tune(&inputs, aim);
     // The setting in force does not poll, which is no reason to change the setting.
     assert!(!advice.verdict.changes(), "{}", said(&advice));

@@ -10,14 +10,8 @@ fn two_vms() -> Inputs {
     for halt in &mut halts {
         halt.ceiling_ns = Some(33_000);
     }
-    let in_force = Knobs {
-        halt_poll_ns: 33_000,
-        ..Knobs::defaults(Version::new(6, 12), Arch::X86)
-    };
-    let terms = Terms {
-        in_force,
-        ..terms("6.12")
-    };
+    let mut terms = terms_of_default();
+    terms.in_force.halt_poll_ns = 33_000;
     inputs(terms, &halts)
 }
 

@@ -30,18 +30,13 @@ impl Governor {
         let limit_ns = self.limit_ns;
         let polled = select(limit_ns, self.last, 1).state == State::Poll;
         let met = polled && gap_ns <= u64::from(limit_ns);
-        let poll_ns = match (polled, met) {
-            (false, _) => 0,
-            (true, true) => gap_ns,
-            (true, false) => u64::from(limit_ns) + 1,
-        };
+        let poll_ns = u64::from(polled) * gap_ns.min(u64::from(limit_ns) + 1);
         let halt_ns = if met { gap_ns } else { gap_ns.max(poll_ns + 1) };
+        let residency_ns = halt_ns - poll_ns;
         self.last = if met {
             Last::Poll { timed_out: false }
         } else {
-            Last::Halt {
-                residency_ns: halt_ns - poll_ns,
-            }
+            Last::Halt { residency_ns }
         };
         let adjusted = self.rule.reflect(&self.params, limit_ns, self.last);
         self.limit_ns = adjusted.limit_ns;
@@ -119,18 +114,26 @@ proptest! {
     }
 }
 
-#[test]
-fn after_a_poll_that_its_limit_may_have_ended_either_choice_is_the_rules() {
-    let params = Params::default();
-    let period = |start_ns, polled: bool, waited, poll_ns, halt_ns| Halt {
+/// A period of 150 us under a limit of 100 us that stays.
+fn period(start_ns: u64, waited: bool, poll_ns: Option<u64>) -> Halt {
+    Halt {
         start_ns,
-        halt_ns,
+        halt_ns: 150_000,
         waited,
         window_ns: Some(100_000),
         window_next_ns: Some(100_000),
-        poll_ns: Some(poll_ns),
-        polled: Some(polled),
+        poll_ns,
+        polled: Some(true),
         ..Halt::default()
+    }
+}
+
+#[test]
+fn after_a_poll_that_its_limit_may_have_ended_either_choice_is_the_rules() {
+    let period = |start_ns, polled, waited, poll_ns, halt_ns| Halt {
+        halt_ns,
+        polled: Some(polled),
+        ..period(start_ns, waited, Some(poll_ns))
     };
     for (poll_ns, at_once, expected) in [
         (100_050, true, true),
@@ -138,14 +141,15 @@ fn after_a_poll_that_its_limit_may_have_ended_either_choice_is_the_rules() {
         (99_000, true, false),
         (99_000, false, true),
     ] {
-        let mut verifier = verifier(params);
+        let mut verifier = verifier(Params::default());
         verifier.period(&period(0, true, true, 100_001, 150_001), None);
         verifier.period(&period(1_000_000, true, false, poll_ns, poll_ns), None);
-        let next = if at_once {
-            period(2_000_000, false, true, 0, 60_000)
+        let (poll_ns, halt_ns) = if at_once {
+            (0, 60_000)
         } else {
-            period(2_000_000, true, true, 100_001, 160_000)
+            (100_001, 160_000)
         };
+        let next = period(2_000_000, !at_once, true, poll_ns, halt_ns);
         let verdict = verifier.period(&next, None);
         let matched = matches!(verdict, Verdict::Matched(_));
         assert_eq!(matched, expected, "{poll_ns} {at_once}");
@@ -168,12 +172,8 @@ fn without_cpuidles_own_numbers_calls_are_checked_and_times_need_not_be_exact() 
         change: WindowCall::Shrink,
         ..Halt::default()
     };
-    let shrink = |new| Call {
-        grow: false,
-        old: 0,
-        new,
-    };
-    let call = |new| shrink(new).row(&period(0));
+    let (grow, old) = (false, 0);
+    let call = |new| Call { grow, old, new }.row(&period(0));
     verifier.period(&period(0), Some(&call(0)));
     let matched = verifier.period(&period(10_000), Some(&call(0)));
     assert_eq!(matched, Verdict::Matched(Transition::Shrink));
@@ -184,16 +184,6 @@ fn without_cpuidles_own_numbers_calls_are_checked_and_times_need_not_be_exact() 
 #[test]
 fn a_poll_of_unknown_length_is_checked_and_a_halt_after_one_is_not() {
     let mut verifier = verifier(Params::default());
-    let period = |start_ns, waited, poll_ns| Halt {
-        start_ns,
-        halt_ns: 150_000,
-        waited,
-        window_ns: Some(100_000),
-        window_next_ns: Some(100_000),
-        poll_ns,
-        polled: Some(true),
-        ..Halt::default()
-    };
     verifier.period(&period(0, true, Some(100_001)), None);
     let poll = verifier.period(&period(1_000_000, false, None), None);
     assert_eq!(poll, Verdict::Matched(Transition::None));

@@ -28,10 +28,8 @@ fn a_stable_kernel_shows_two_changes_together() {
     lengths.extend([900_000; 8]);
     let rows = halts(&mut kernel, &lengths.repeat(900));
     for sight in [Sight::Vcpu, Sight::Calls] {
-        let upstream = Setup {
-            rule: Rule::of(Version::new(5, 10), Arch::X86),
-            ..setup(sight)
-        };
+        let mut upstream = setup(sight);
+        upstream.rule = Rule::of(Version::new(5, 10), Arch::X86);
         let found = found(&upstream, &rows);
         assert_eq!((found.backports, found.differences), (two, 0));
         assert_eq!((found.equally, found.undecided.len()), (Vec::new(), 0));

@@ -46,11 +46,8 @@ fn periods_of_less_than_a_microsecond_are_polled_through_by_some_kernels() {
         ((6, 6), State::Halt),
         ((6, 12), State::Halt),
     ] {
-        assert_eq!(
-            after(&mut menu(major, minor), 900, 60),
-            state,
-            "{major}.{minor}"
-        );
+        let found = after(&mut menu(major, minor), 900, 60);
+        assert_eq!(found, state, "{major}.{minor}");
     }
 }
 
