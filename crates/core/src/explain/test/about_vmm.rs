@@ -402,6 +402,10 @@ fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
     let text =
         "vCPU 1 ran 10 % of the time, waited 87 % for a CPU that others used, and never halted.";
     assert_eq!(said(shares).unwrap(), text);
+    // A thread's time in the queue is counted when it ends.
+    let text =
+        "vCPU 1 ran 10 % of the time, waited 90 % for a CPU that others used, and never halted.";
+    assert_eq!(said(second(time(SECOND, 11 * SECOND))).unwrap(), text);
     assert_eq!(said(second(time(5 * SECOND, SECOND))), None, "it sleeps");
     // A vCPU that halts often is at work; once in a while it spins all the same.
     let halts = |count| {
@@ -424,4 +428,27 @@ fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
     assert_eq!(said(both).unwrap(), text);
     let lacks = Bench::new(1).lacks(id).unwrap();
     assert_eq!(lacks, "the CPU time of vCPUs was not recorded");
+}
+
+#[test]
+fn a_vcpu_that_spends_its_time_in_exits_does_not_spin_in_the_guest() {
+    let said = |guest_ns| {
+        let time = VcpuTime {
+            cpu_ns: 9_600_000_000,
+            guest_ns,
+            ..VcpuTime::default()
+        };
+        let found = second(time).finding("guest-never-halts").unwrap().found;
+        (found.signature, found.remedies[0].text.clone())
+    };
+    let (signature, remedy) = said(96_000_000);
+    let text = "vCPU 1 ran 96 % of the time and never halted. Exits took 99 % of the CPU time, not the guest.";
+    assert_eq!(signature, text);
+    assert!(remedy.contains("haltwise report --exits"), "{remedy}");
+    // Guest time is known and most of it, or is not counted by this kernel.
+    for guest_ns in [9 * SECOND, 0] {
+        let (signature, remedy) = said(guest_ns);
+        assert_eq!(signature, "vCPU 1 ran 96 % of the time and never halted.");
+        assert!(remedy.contains("lost interrupt"), "{remedy}");
+    }
 }
