@@ -65,7 +65,7 @@ fn look(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
             continue;
         };
         match waits(&text) {
-            Some(Waits::InKvmRun) => return Some(true),
+            Some(Waits::InKvmRun) => return Some(!is_stopped(root, pid)),
             Some(Waits::Not) if are_vcpus => return Some(true),
             // Perhaps in a guest, perhaps another thread of the VMM.
             Some(Waits::Not) => busy = true,
@@ -74,6 +74,13 @@ fn look(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
         }
     }
     (seen && !busy).then_some(false)
+}
+
+/// Whether a signal has stopped the process: then its vCPUs stand where they were, in `KVM_RUN` too.
+fn is_stopped(root: &Root, pid: Pid) -> bool {
+    let stat = root.text(format!("proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default();
+    state.trim_start().starts_with(['T', 't'])
 }
 
 /// Which of these VMs run, by their processes and the threads of their vCPUs.
@@ -126,6 +133,21 @@ fn waits(syscall: &str) -> Option<Waits> {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::root::made_up;
+
+    #[test]
+    fn a_process_that_a_signal_has_stopped_runs_no_vcpu() {
+        for (state, runs) in [("S", true), ("T", false)] {
+            let stat = format!("7 (a (vm) T) {state} 1 7 7 0");
+            let files = [
+                ("proc/7/stat", &*stat),
+                ("proc/7/task/8/syscall", "16 0x5 0xae80 0x0"),
+            ];
+            let (_dir, root) = made_up(&files);
+            let threads = VcpuThreads::Known(vec![Tid(8)]);
+            assert_eq!(is_in_kvm_run(&root, Pid(7), &threads), Some(runs));
+        }
+    }
 
     #[test]
     fn a_vm_is_paused_if_every_look_says_so() {
