@@ -22,10 +22,16 @@ pub enum KnobError {
     )]
     Absent(Parameter),
     #[error(
-        "set {parameter}: {} is read-only on this host, for root too (writable since Linux {since})",
-        path.display(), since = parameter.since()
+        "set {parameter}: {} is read-only on this host, for root too{}",
+        path.display(),
+        if *.is_older { format!(" (writable since Linux {})", parameter.since()) } else { String::new() }
     )]
-    ReadOnly { parameter: Parameter, path: PathBuf },
+    ReadOnly {
+        parameter: Parameter,
+        path: PathBuf,
+        /// Whether this kernel is older than the first in which the parameter is writable.
+        is_older: bool,
+    },
     #[error(transparent)]
     Read(#[from] RootError),
     #[error(transparent)]

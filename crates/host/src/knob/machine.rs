@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::kvm::Version;
 use haltwise_core::parameter::{Parameter, ValueError};
 
 use super::disk;
@@ -14,6 +15,7 @@ use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::guest_agent::{AgentError, Sessions};
 use crate::params;
 use crate::root::{Root, RootError};
+use crate::support::KernelRelease;
 
 /// No boot file of ours is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
@@ -221,7 +223,16 @@ pub fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
     let is_mounted_read_only =
         mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
     if mode & 0o222 == 0 || is_mounted_read_only {
-        return Err(KnobError::ReadOnly { parameter, path });
+        let since: Option<Version> = parameter.since().parse().ok();
+        let kernel = KernelRelease::read(root).ok();
+        let is_older = kernel
+            .zip(since)
+            .is_some_and(|(kernel, since)| kernel.version < since);
+        return Err(KnobError::ReadOnly {
+            parameter,
+            path,
+            is_older,
+        });
     }
     Ok(())
 }
