@@ -82,6 +82,12 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     all
 }
 
+/// Whether both kernels count the same halts as successful polls.
+pub(super) fn polls_compare(a: &Side<'_>, b: &Side<'_>) -> bool {
+    let pending = pending(a).zip(pending(b));
+    pending.is_none_or(|(a, b)| a == b)
+}
+
 /// How KVM treats a HLT whose event is already pending; `None` if unknown or not x86.
 fn pending(side: &Side<'_>) -> Option<&'static str> {
     let version: Version = side.recording.kernel().parse().ok()?;

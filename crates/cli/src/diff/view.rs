@@ -23,7 +23,7 @@ pub(crate) const ABOUT: &[&str] = &[
     "`null` means not recorded, or too short to compare. It never means zero.",
     "A difference is B minus A.",
     "Figures of halts: `halts`, `blocks` (halts that were scheduled out), `cut-polls`, `grows`, `shrinks` per \
-     second; `successful-polls` in % of polls; `poll-useful-cpu` and `poll-wasted-cpu` in % of one CPU; \
+     second; `successful-polls` in % of polls, left out between x86 kernels before and since 6.12; `poll-useful-cpu` and `poll-wasted-cpu` in % of one CPU; \
      `wake-latency-mean`, `wake-latency-p50` and `wake-latency-p99` of halts that waited; `gap-p50`. Percentiles \
      are known to 12.5 % and interpolated within.",
     "Figures of exits of one cause: `exits` per second; `exit-time`, handling, in % of one CPU; `handling-mean`, \
@@ -177,9 +177,10 @@ pub(crate) fn build(
         (Some(a), Some(b)) => a.reasons == b.reasons && a.vcpus == b.vcpus,
         _ => false,
     };
+    let polls_compare = around::polls_compare(a, b);
     let mut rows: Vec<JudgedFigure> = Vec::new();
     for ((pair, a), b) in pairing.pairs.iter().zip(&sums_a).zip(&sums_b) {
-        halts(&mut rows, pair, a, b);
+        halts(&mut rows, pair, a, b, polls_compare);
         exits(&mut rows, pair, a, b, same_filters);
     }
     holm(rows.iter_mut().map(|row| &mut row.comparison));
@@ -265,8 +266,15 @@ fn estimate(it: Estimate) -> Estimated {
     }
 }
 
-fn halts<'a>(rows: &mut Vec<JudgedFigure<'a>>, pair: &'a Pair, a: &Sums, b: &Sums) {
-    for &figure in Figure::OF_HALTS {
+fn halts<'a>(
+    rows: &mut Vec<JudgedFigure<'a>>,
+    pair: &'a Pair,
+    a: &Sums,
+    b: &Sums,
+    polls_compare: bool,
+) {
+    let compares = |figure: &&Figure| polls_compare || **figure != Figure::SuccessfulPolls;
+    for &figure in Figure::OF_HALTS.iter().filter(compares) {
         let of = |sums: &Sums| sums.halts.estimate(|it| it.figure(figure));
         row(rows, pair, figure, None, of(a), of(b));
     }
