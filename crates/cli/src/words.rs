@@ -62,6 +62,16 @@ pub(crate) fn bound(bound: &str) -> String {
     }
 }
 
+/// The same as a sign, for tables.
+pub(crate) fn bound_sign(bound: &str) -> &'static str {
+    match bound {
+        "at least" => ">",
+        "at most" => "<",
+        "about" => "~",
+        _ => "",
+    }
+}
+
 pub(crate) fn capitalised(phrase: &str) -> String {
     let mut chars = phrase.chars();
     let first = chars.next().map(|first| first.to_uppercase().to_string());

@@ -141,6 +141,9 @@ impl Unit {
             (Self::CpuPercent, Value::Number(n)) => {
                 number::share(n.as_f64().unwrap_or(0.0) / 100.0)
             }
+            (Self::CpuPercent, Value::Array(bounded)) => {
+                bounded.iter().map(|it| self.show(it)).collect()
+            }
             (Self::Count | Self::PerSecond | Self::Amount | Self::Real, Value::Number(n)) => {
                 number::scaled(n.as_f64().unwrap_or(0.0))
             }

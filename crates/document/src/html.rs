@@ -102,7 +102,8 @@ fn head(column: &Column) -> Element {
 /// A value, after its bar where it has one. The first cell is the head of its row.
 fn cell(is_first: bool, column: &Column, value: &Value) -> Vec<Element> {
     let shown = column.unit.show(value);
-    let number = value.as_f64().filter(|_| column.unit.is_number());
+    let number = value.as_f64().or(value[1].as_f64());
+    let number = number.filter(|_| column.unit.is_number());
     let (content, sum) = match column.unit {
         Unit::Drawn => bars::drawn(value),
         Unit::Linked => (linked(value), None),

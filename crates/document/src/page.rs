@@ -75,7 +75,7 @@ impl Page {
     }
 
     /// A line that is not cut: what must not be lost stands in it.
-    pub(crate) fn whole_line(&mut self, line: &str) {
+    pub fn whole_line(&mut self, line: &str) {
         let line = if self.colour { &harmless(line) } else { line };
         self.text.push_str(line.trim_end());
         self.text.push('\n');

@@ -141,6 +141,23 @@ impl<'a, R> Rows<'a, R> {
         self
     }
 
+    /// Puts the sign of a bound (`<`) before these figures.
+    #[must_use]
+    pub fn bounded(mut self, paths: &[&str], sign: impl Fn(&R) -> &'static str) -> Self {
+        for path in paths {
+            let Some(at) = self.paths.iter().position(|it| it == path) else {
+                continue;
+            };
+            for (row, result) in self.table.rows.iter_mut().zip(self.results) {
+                let sign = sign(result);
+                if !sign.is_empty() && !row[at].is_null() {
+                    row[at] = Value::Array(vec![sign.into(), row[at].take()]);
+                }
+            }
+        }
+        self
+    }
+
     /// Columns that go where a screen is too narrow, in this order.
     #[must_use]
     pub fn spare(mut self, paths: &[&str]) -> Self {

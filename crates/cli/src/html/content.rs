@@ -132,10 +132,10 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let findings = explain::view::view(&loaded, &vms, lambda, advice);
     let recording = loaded.recording;
     let mut report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
+    report::text::order(&mut report.vms);
     let made = tuned.as_ref().ok().and_then(Tuned::on_host);
     let goal = GoalName::Balanced;
     let answer = now::build::answer(&opened, made, &report, &findings, goal, None);
-    report::text::order(&mut report.vms);
     let candidates = made.and_then(|made| made.candidates.as_ref());
     let whatif = candidates.map(WhatIf::of);
     Ok(Content {

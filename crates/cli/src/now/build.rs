@@ -52,11 +52,12 @@ pub(crate) fn build(
     let tuned = looking.recommend(&opened, &request);
     let recording = &loaded.recording;
     let told = explain::tune_advice::TuneAdvice::of(&tuned, &opened, recording);
-    let report = report::build::report(
+    let mut report = report::build::report(
         recording,
         |it| picked.contains(&it.index),
         told.recommendation.clone(),
     );
+    report::text::order(&mut report.vms);
     let lambda = goal.weight_milli() as f64 / 1e3;
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();

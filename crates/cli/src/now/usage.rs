@@ -6,12 +6,9 @@ use haltwise_document::{Document, Rows, Table, Untrusted, figures, prose};
 use super::view::CostlyFinding;
 use crate::report::view::Report;
 use crate::usage::CpuFigures;
-use crate::words::plural;
+use crate::words::{bound_sign, plural};
 
 const NAMED: usize = 3;
-
-/// A VM of which nothing but polling is known is no answer if it polls less, in % of one CPU.
-const NAMED_FROM_PERCENT: f64 = 0.05;
 
 figures! {
     pub(crate) struct UsingVm {
@@ -29,12 +26,14 @@ figures! {
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",
         /// The part of it in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent "failed",
+        /// Accuracy of these two: `exact`, `at least`, `at most` or `about`.
+        pub(crate) poll_bound: &'static str = Name,
     }
 }
 
-/// The VMs of a report, most CPU time first; where that was not recorded, most polling first.
+/// The VMs of a report, in its order.
 pub(super) fn of(report: &Report) -> Vec<UsingVm> {
-    let mut vms: Vec<UsingVm> = (report.vms.iter())
+    (report.vms.iter())
         .map(|vm| UsingVm {
             name: vm.name.clone(),
             pid: vm.pid,
@@ -43,18 +42,9 @@ pub(super) fn of(report: &Report) -> Vec<UsingVm> {
             gap_p50_ns: vm.account.gap_ns.as_ref().map(|gap| gap.p50),
             poll_cpu_percent: vm.account.poll.cpu_percent,
             failed_cpu_percent: vm.account.poll.wasted_cpu_percent,
+            poll_bound: vm.account.poll.bound,
         })
-        .filter(|vm| vm.cpu.is_some() || vm.poll_cpu_percent >= Some(NAMED_FROM_PERCENT))
-        .collect();
-    let rank = |vm: &UsingVm| {
-        let cpu = vm.cpu.map(|cpu| cpu.cpu_percent);
-        (cpu.unwrap_or(-1.0), vm.poll_cpu_percent.unwrap_or(-1.0))
-    };
-    vms.sort_by(|a, b| {
-        let (a, b) = (rank(a), rank(b));
-        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
-    });
-    vms
+        .collect()
 }
 
 /// A row for each of the first VMs.
@@ -82,14 +72,21 @@ fn table(vms: &[UsingVm]) -> Table {
         "ceiling_ns",
         "gap_p50_ns",
     ];
-    if vms.iter().all(|vm| vm.cpu.is_none()) {
-        return rows.show(&polling).finish();
-    }
-    rows.show(&["cpu.cpu_percent", "cpu.guest_cpu_percent"])
+    let cpu = ["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"];
+    let has_cpu = vms.iter().any(|vm| vm.cpu.is_some());
+    let rows = if has_cpu {
+        rows.show(&["cpu.cpu_percent", "cpu.guest_cpu_percent"])
+    } else {
+        rows
+    };
+    let rows = rows
         .show(&polling)
-        .show(&["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"])
-        .spare(&["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"])
-        .finish()
+        .bounded(&polling[..2], |vm| bound_sign(vm.poll_bound));
+    if has_cpu {
+        rows.show(&cpu).spare(&cpu).finish()
+    } else {
+        rows.finish()
+    }
 }
 
 /// vCPUs that never halt, each VM in a sentence; true of findings that are shown here.

@@ -38,7 +38,8 @@ figures! {
         pub(crate) poll_bound: Option<&'static str> = Name,
         /// The part of it in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
-        /// The VMs, most CPU time first; without those of which only little polling is known.
+        /// The VMs, most CPU time first; where that was not recorded, most polling first. Those whose halts were not
+        /// observed come last.
         pub(crate) vms: Vec<UsingVm> = List(UsingVm::FIGURES),
         /// VMs with a ceiling of their own (`KVM_CAP_HALT_POLL`), for which `halt_poll_ns` means nothing.
         pub(crate) own_ceilings: usize = Count,

@@ -84,7 +84,7 @@ fn title(group: &HaltGroup) -> Prose {
 fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price) {
     document.heading(title);
     let gap = group.gap_p50_ns.map_or_else(|| "-".to_owned(), nanos);
-    document.prose(format!("{} halts, median gap {gap}", count(group.halts)));
+    document.prose(format!("{}, median gap {gap}", plural(group.halts, "halt")));
     let lines = group.lines();
     let name = |line: &ReplayLine| match line.start {
         "ceiling" => "  from ceiling".to_owned(),

@@ -12,7 +12,7 @@ use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::report::quality::is_paused;
 use crate::report::view::{AccountFigures, ReportedSetting};
-use crate::words::{plural, setting};
+use crate::words::{bound_sign, plural, setting};
 
 /// Parts of halted time: colour, and name in the legend.
 const PARTS: [(&str, &str); 6] = [
@@ -143,6 +143,9 @@ pub(super) fn table<'a, 'b>(
             Unit::CpuPercent,
             of(|it| it.poll.wasted_cpu_percent),
         )
+        .bounded(&["polling, of a CPU", "of it failed"], |line| {
+            line.account.map_or("", |it| bound_sign(it.poll.bound))
+        })
         .with("halts/s", Unit::PerSecond, of(|it| Some(it.halts_per_s)))
         .with("sleeps/s", Unit::PerSecond, of(|it| Some(it.waits_per_s)))
         .with("gap, median", Unit::MeanNanos, of(|it| median(it.gap_ns)))

@@ -7,12 +7,13 @@ use crate::number::{count, maybe_nanos, nanos, percent, scaled, share};
 use crate::page::{Page, Stands};
 use crate::report::verdict::verdict;
 use crate::report::view::{AccountFigures, Report};
+use crate::words::plural;
 
 /// Marks of the parts of halted time, in the order of `Parts::named`.
 const MARKS: [char; 6] = ['#', 'x', '.', 'w', '~', '?'];
 
 pub(super) fn short(page: &mut Page, account: &AccountFigures) {
-    let text = format!("{} halts", count(account.halts));
+    let text = plural(account.halts, "halt");
     page.wrapped("  ", &text, 2);
     halted_time(page, account);
     spreads(page, account);

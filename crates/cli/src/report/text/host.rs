@@ -6,10 +6,10 @@ use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
 use haltwise_core::topology::Distance;
 
-use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
+use crate::number::{maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
 use crate::report::view::{AccountFigures, Report, ReportedSetting};
-use crate::words::{bound, plural};
+use crate::words::{bound, bound_sign, plural};
 
 pub(super) fn host(page: &mut Page, report: &Report) {
     let host = &report.host;
@@ -47,7 +47,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     page.wrapped(
         "  ",
         &format!(
-            "{} in {}: {} halts, {} halts/s{}",
+            "{} in {}: {}, {} halts/s{}",
             match side {
                 Side::Host => {
                     let vms = plural(host.vms as u64, "VM");
@@ -56,7 +56,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
                 Side::Guest => plural(account.vcpus as u64, "CPU"),
             },
             nanos(account.span_ns),
-            count(account.halts),
+            plural(account.halts, "halt"),
             scaled(account.halts_per_s),
             cpus_polling.unwrap_or_default(),
         ),
@@ -174,11 +174,7 @@ pub(super) fn percent(percent: Option<f64>) -> String {
 
 /// A share of a CPU that polls take, or its bound.
 fn polls(account: &AccountFigures, cpu_percent: Option<f64>) -> String {
-    let signs = [("at least", ">"), ("at most", "<"), ("about", "~")];
-    let known = signs.iter().find(|(bound, _)| *bound == account.poll.bound);
-    let sign = known
-        .filter(|_| cpu_percent.is_some())
-        .map_or("", |it| it.1);
+    let sign = cpu_percent.map_or("", |_| bound_sign(account.poll.bound));
     format!("{sign}{}", percent(cpu_percent))
 }
 
