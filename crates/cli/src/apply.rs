@@ -7,6 +7,7 @@ mod follow;
 mod text;
 mod view;
 
+use haltwise_capture::info::Clock;
 use haltwise_core::parameter::Parameter;
 use haltwise_host::knob::effect::{CeilingChange, Watched};
 use haltwise_host::knob::{
@@ -128,7 +129,7 @@ fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     drop(writer);
     view.done = true;
     view.step = step;
-    view.undo = step.map(|_| "haltwise undo".to_owned());
+    view.undo = step.map(|_| view.reverts.clone());
     let vms = if let Some(change) = change(root, &proposal) {
         let vms = watching::watch(root, &change);
         view.warnings.extend(vms.warning());
@@ -166,6 +167,17 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
     let mut said = Vec::new();
     let here = KernelRelease::read(root).ok();
     let made_on = &plan.capture.kernel_release;
+    let host = root.value("proc/sys/kernel/hostname").ok();
+    if let (Some(host), Some(made_on)) = (host, &plan.capture.hostname)
+        && host != *made_on
+    {
+        let unix_ns = plan.capture.started_unix_ns;
+        let date = (unix_ns > 0).then(|| format!(" of {}", Clock::new(0, unix_ns).start_utc));
+        let date = date.unwrap_or_default();
+        said.push(format!(
+            "the plan is from a capture{date} of another host, {made_on}; this is {host}"
+        ));
+    }
     if let Some(here) = here.filter(|here| here.text != *made_on) {
         said.push(format!(
             "the plan was made under Linux {made_on}; here runs {here}"

@@ -23,6 +23,15 @@ impl Deref for GivenRoot {
     }
 }
 
+/// A command that shows or changes the settings of this root.
+pub(crate) fn command(root: &Root, verb: &str) -> String {
+    if root.is_host() {
+        return format!("haltwise {verb}");
+    }
+    let base = root.path("").display().to_string();
+    format!("haltwise {verb} --root {}", base.trim_end_matches('/'))
+}
+
 /// Where root keeps them, below a root.
 const OF_ROOT: &str = "var/lib/haltwise";
 

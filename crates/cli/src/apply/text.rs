@@ -43,10 +43,13 @@ pub(crate) fn render(view: &Applied, width: usize) -> String {
     if view.done {
         vms(&mut page, &view.vms, view.vms_unwatched.as_deref());
     } else if !view.turns.is_empty() {
-        page.line("Nothing was changed; --yes makes the changes, `haltwise undo` reverts them.");
+        let reverts = harmless(&view.reverts);
+        let text =
+            format!("Nothing was changed; --yes makes the changes, `{reverts}` reverts them.");
+        page.wrapped("", &text, 2);
     }
     if let Some(undo) = &view.undo {
-        page.line(&format!("Undo: {undo}"));
+        page.whole_line(&format!("Undo: {}", harmless(undo)));
     }
     page.finish()
 }

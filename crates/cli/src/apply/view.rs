@@ -10,6 +10,7 @@ use crate::knob::SCHEMA;
 use crate::knob::ceilings::Unset;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::plan::Plan;
+use crate::state::command;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Applied {
@@ -33,6 +34,9 @@ pub(crate) struct Applied {
     pub(crate) vms: Vec<Watched>,
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) undo: Option<String>,
+    /// The command that would be `undo`.
+    #[serde(skip)]
+    pub(crate) reverts: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -100,6 +104,7 @@ impl Applied {
             vms: Vec::new(),
             vms_unwatched: None,
             undo: None,
+            reverts: command(root, "undo"),
         }
     }
 }

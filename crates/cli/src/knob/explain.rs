@@ -50,16 +50,15 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         KnobError::NoPlace => unsupported("set it on the kernel's command line, as kvm.NAME=VALUE"),
         KnobError::NotTaken { .. } | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => {
             failed(
-                "whatever was set before that is recorded, if anything was: haltwise status, haltwise undo",
+                "whatever was set before that is recorded, if anything was: `status` shows it, `undo` restores it",
             )
         }
         KnobError::Unrecorded(_) => failed(
-            "make room and undo again, which records it; until then `haltwise status` shows the restored values as \
+            "make room and undo again, which records it; until then `status` shows the restored values as \
              modified externally",
         ),
         KnobError::Ceiling(error) => ceiling(error),
         KnobError::Agent(error) => agent(error),
-        KnobError::Nothing => failed("`haltwise status` shows the settings in force"),
         _ => (Exit::Failed, None),
     };
     let failure = Failure::new(exit, error);

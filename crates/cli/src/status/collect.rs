@@ -19,6 +19,7 @@ use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::{SCHEMA, watching};
 use crate::pilot_state::kept;
+use crate::state::command;
 
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let kernel = KernelRelease::read(root)?;
@@ -150,7 +151,7 @@ fn steps(
                 .map(|held| name_of(root, held.target))
                 .collect(),
             persists: held.iter().any(|held| held.target.file().is_some()),
-            undo: "haltwise undo".to_owned(),
+            undo: command(root, "undo"),
         })
     };
     by_step.into_iter().rev().filter_map(step).collect()

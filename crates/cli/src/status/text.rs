@@ -49,7 +49,7 @@ pub(crate) fn render(status: &Status, width: usize, rows: usize) -> String {
         step(&mut page, it);
     }
     if let Some(it) = status.steps.first() {
-        page.line(&format!("  Undo: {}", it.undo));
+        page.whole_line(&format!("  Undo: {}", harmless(&it.undo)));
     }
     page.heading("Running VMs");
     if status.vms.is_empty() && status.vms_unwatched.is_none() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ArgGroup;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::Target;
@@ -13,6 +14,7 @@ use crate::plan::Plan;
 
 #[derive(Debug, clap::Args)]
 #[command(
+    group = ArgGroup::new("wanted").args(["plan", "set", "ceiling"]).required(true).multiple(true),
     about = "Set KVM's halt polling parameters",
     long_about = "Set KVM's halt polling parameters, or the ceiling of a VM
 
@@ -51,7 +53,7 @@ in the same way: guest_halt_poll_ns, guest_halt_poll_grow and the others."
 )]
 pub(crate) struct Arguments {
     /// Plan written by `haltwise tune --plan`
-    #[arg(value_name = "PLAN", required_unless_present_any = ["set", "ceiling"])]
+    #[arg(value_name = "PLAN")]
     plan: Option<PathBuf>,
     /// Parameter and value, for example `halt_poll_ns=80us`; may be repeated
     #[arg(

@@ -12,7 +12,7 @@ use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, LeftView};
 use crate::knob::{SCHEMA, who};
 use crate::pilot_state::kept;
-use crate::state::GivenRoot;
+use crate::state::{GivenRoot, command};
 use crate::terminal;
 
 #[derive(Debug, clap::Args)]
@@ -109,11 +109,13 @@ fn act(options: &Arguments) -> Result<(Undone, bool), Failure> {
 fn reversal(now: &Snapshot, options: &Arguments) -> Result<Reversal, Failure> {
     match now.reversal(options.take_over) {
         Err(KnobError::Nothing) if now.cut_off.is_some() => Ok(Reversal { steps: Vec::new() }),
-        Err(KnobError::Nothing) => Err(match acting_pid(&options.root) {
+        Err(KnobError::Nothing) => {
             // In the off periods of a trial nothing is in force.
-            Some(pid) => explain(KnobError::Nothing).hint(text::pilot(pid)),
-            None => explain(KnobError::Nothing),
-        }),
+            let pilot = acting_pid(&options.root).map(text::pilot);
+            let status = command(&options.root, "status");
+            let shows = || format!("`{status}` shows the settings in force");
+            Err(explain(KnobError::Nothing).hint(pilot.unwrap_or_else(shows)))
+        }
         other => other.map_err(explain),
     }
 }
