@@ -56,10 +56,10 @@ pub(crate) struct Given {
           value_parser = clap::value_parser!(u32).range(2..=200))]
     pub(crate) rounds: u32,
     /// Length of a period if COMMAND does not determine it
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration, allow_hyphen_values = true)]
     pub(crate) duration: Nanos,
     /// Time to ignore at the start of each period [default: a tenth of it]
-    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", value_parser = time::seconds)]
     pub(crate) warm_up: Option<Nanos>,
     /// Metric printed by COMMAND: a regular expression with one group
     ///

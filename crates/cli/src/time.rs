@@ -5,7 +5,16 @@ use std::time::Duration;
 use haltwise_core::units::{DurationParseError, Nanos};
 
 /// The length of a measurement; a number without a unit is seconds.
-pub(crate) fn duration(text: &str) -> Result<Nanos, DurationParseError> {
+pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
+    let time = seconds(text).map_err(|error| error.to_string())?;
+    let is_enough = time >= Nanos(1_000_000);
+    is_enough
+        .then_some(time)
+        .ok_or_else(|| "1ms is the least".to_owned())
+}
+
+/// A time in a capture, or a part of a measurement; a number without a unit is seconds.
+pub(crate) fn seconds(text: &str) -> Result<Nanos, DurationParseError> {
     Nanos::of_seconds(text)
 }
 
@@ -39,5 +48,8 @@ mod test {
         assert!(parameter("4294967296").is_err());
         assert!(parameter("200").is_ok());
         assert!(duration("10 fortnights").is_err());
+        assert!(duration("0").is_err() && duration("999us").is_err());
+        assert_eq!(duration("1ms"), Ok(Nanos(1_000_000)));
+        assert_eq!(seconds("0"), Ok(Nanos(0)));
     }
 }

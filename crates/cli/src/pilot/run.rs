@@ -59,7 +59,7 @@ pub(crate) struct Given {
     #[command(flatten)]
     pub(crate) costs: GivenCosts,
     /// End after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time::duration, allow_hyphen_values = true)]
     duration: Option<Nanos>,
     /// Print the state as JSON at the end (see docs/pilot-json.md)
     #[arg(long)]

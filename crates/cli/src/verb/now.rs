@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with = "duration")]
     capture: Option<PathBuf>,
     /// How long to record [default: 10s]
-    #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time::duration, allow_hyphen_values = true)]
     duration: Option<Nanos>,
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// How long to record: 10, 10s or 5m [default: until Ctrl-C]
-    #[arg(short, long, value_name = "TIME", value_parser = time::duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = time::duration, allow_hyphen_values = true)]
     duration: Option<Nanos>,
     /// Record continuously; delete segments older than this
     ///

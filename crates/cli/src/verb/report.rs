@@ -109,7 +109,7 @@ pub(crate) struct Arguments {
     )]
     exit: Option<String>,
     /// Without DIR: how long to record exits [default: 10s]
-    #[arg(long = "for", value_name = "TIME", value_parser = time::duration, requires = "exits", conflicts_with = "dir")]
+    #[arg(long = "for", value_name = "TIME", value_parser = time::duration, allow_hyphen_values = true, requires = "exits", conflicts_with = "dir")]
     duration: Option<Nanos>,
     /// Only samples of this event [default: the first recorded]
     #[arg(long, value_name = "EVENT", requires = "profile", hide_possible_values = true, value_parser = EVENTS)]

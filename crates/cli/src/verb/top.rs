@@ -47,12 +47,12 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Length of an interval; a long capture may use longer ones
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::seconds)]
     interval: Nanos,
     #[command(flatten)]
     printed: Printed,
     /// Start at this time of the capture, for example 90s
-    #[arg(long, value_name = "TIME", requires = "dir", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", requires = "dir", value_parser = time::seconds)]
     at: Option<Nanos>,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
