@@ -159,7 +159,7 @@ fn losing(vm: &VmAnswer, loss: f64) -> LosingVm {
         cohort: vm.cohort.name(),
         halts: vm.halts,
         now_per_halt_ns: per_halt(vm.in_force.milli),
-        cost_per_halt_ns: per_halt(vm.of_cohort.milli),
+        cost_per_halt_ns: per_halt(vm.then.milli),
         loss,
         ceiling_ns: vm.ceiling_ns,
     }

@@ -32,6 +32,12 @@ pub(crate) struct LoadedFleet {
 
 /// Reads all tables that paths name, twice: settings first, then VM by VM.
 pub(crate) fn load(paths: &[PathBuf], asked: &Asked) -> Result<LoadedFleet, Failure> {
+    if let Some(capture) = paths.iter().find(|it| it.join("capture.json").exists()) {
+        let capture = capture.display();
+        let error = anyhow!("{capture} is a capture, and not costs tables");
+        let hint = format!("`haltwise fleet add {capture} --lake DIR` writes its table");
+        return Err(Failure::new(Exit::Usage, error).hint(hint));
+    }
     let files = lake::files(paths);
     let files = files.map_err(|(path, error)| {
         Failure::from(anyhow::Error::new(error).context(format!("look at {}", path.display())))

@@ -110,7 +110,8 @@ fn plans(document: &mut Document, result: &FleetResult) {
         })
         .show(&["latency_mean_ns"])
         .with("CPUs", Unit::Shown, |it| three_digits(it.cpus))
-        .with("saved", Unit::Shown, saved);
+        .with("saved", Unit::Shown, saved)
+        .spare(&["CPUs", "latency_mean_ns"]);
     document.table(table.finish());
     document.prose(saved_ends(result));
     if result.had_ceiling > 0 {
@@ -159,21 +160,50 @@ fn verdict(of: &FleetCohort) -> &'static str {
     of.verdict.as_str()
 }
 
+/// Whether a cohort keeps what is in force because nothing costs less: what was found then stands for nothing.
+fn is_best(of: &FleetCohort) -> bool {
+    of.takes == Takes::InForce && of.verdict == Verdict::AlreadyBest
+}
+
 fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {
     document.heading(format!("By {}", result.by.join(" and ")));
     let table = Rows::new("By cohort", &result.cohorts, top)
-        .show(&[
-            "cohort",
-            "vms",
-            "setting",
-            "now_per_halt_ns",
-            "cost_per_halt_ns",
-        ])
-        .with("less", Unit::Shown, |it: &FleetCohort| share(it.gain.value))
-        .with("interval", Unit::Shown, |it| range(&it.gain))
+        .show(&["cohort", "vms"])
+        .with("setting", Unit::Word, |it: &FleetCohort| {
+            let setting = it.setting.setting.as_str();
+            let shown = if is_best(it) { "in force" } else { setting };
+            shown.to_owned()
+        })
+        .show(&["now_per_halt_ns", "cost_per_halt_ns"])
+        .unknown(&["cost_per_halt_ns"], is_best)
+        .with("less", Unit::Shown, |it| {
+            (!is_best(it)).then(|| share(it.gain.value))
+        })
+        .with("interval", Unit::Shown, |it| {
+            (!is_best(it)).then(|| range(&it.gain))
+        })
         .with("verdict", Unit::Word, verdict)
         .spare(&["vms", "interval"]);
     document.table(table.finish());
+    let words = [
+        (Verdict::AlreadyBest, "no setting costs less"),
+        (Verdict::TooSmall, "the gain is below 2 %"),
+        (Verdict::TooShort, "too few hosts and days for an interval"),
+        (Verdict::NotSignificant, "the interval contains zero"),
+    ];
+    let kept = || (result.cohorts.iter()).filter(|it| it.takes == Takes::InForce);
+    let words = words
+        .iter()
+        .filter(|(word, _)| kept().any(|it| it.verdict == *word));
+    let words: Vec<String> = words
+        .map(|(word, why)| format!("`{word}`: {why}"))
+        .collect();
+    if !words.is_empty() {
+        document.prose(format!(
+            "{}. Such cohorts keep what is in force.",
+            words.join("; ")
+        ));
+    }
     if result.cohorts.iter().any(|it| it.takes == Takes::One) {
         document.prose(
             "`as all`: the cohort takes the one setting, since it is too small to be certain of another, or since settings by \
@@ -183,18 +213,21 @@ fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {
 }
 
 fn losing(document: &mut Document, result: &FleetResult, top: usize) {
+    let changes = |it: &FleetCohort| it.takes != Takes::InForce;
+    let setting = if result.cohorts.iter().any(changes) {
+        "the setting that its cohort takes"
+    } else {
+        "the one setting, which no cohort takes"
+    };
     if result.losers == 0 {
-        let changes = |it: &FleetCohort| it.takes != Takes::InForce;
-        if result.cohorts.iter().any(changes) {
-            document.prose(
-                "No VM's cost would rise by 2 % or more under the setting that its cohort takes.",
-            );
-        }
+        document.prose(format!(
+            "No VM's cost would rise by 2 % or more under {setting}."
+        ));
         return;
     }
     document.heading("VMs that would lose");
     document.prose(format!(
-        "{} of {} would cost at least 2 % more under the setting that their cohort takes than now.",
+        "{} of {} would cost at least 2 % more than now, each under {setting}.",
         plural(result.losers, "VM"),
         count(result.read.vms)
     ));
@@ -235,8 +268,8 @@ fn notes(document: &mut Document, result: &FleetResult) {
     let (read, assumed) = (&result.read, &result.assumed);
     document.remark(format!(
         "Settings are chosen on the first half of each capture and evaluated on the second. 1 ns of latency counts as {} \
-         of CPU time for VMs without a goal of their own. Intervals are over {}. CPUs are those of {}, averaged \
-         over the recorded time.",
+         of CPU time for VMs without a goal of their own. Intervals cover which {} were recorded, not what a \
+         sleep costs. CPUs are those of {}, averaged over the recorded time.",
         three_digits(assumed.lambda),
         match read.unit {
             Level::Host => "hosts",

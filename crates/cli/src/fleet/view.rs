@@ -45,7 +45,8 @@ figures! {
         pub(crate) with_ceiling: u64 = Count,
         /// VMs that had a ceiling of their own while recorded, which `halt_poll_ns` does not reach.
         pub(crate) had_ceiling: u64 = Count,
-        /// VMs whose halts would cost at least 2 % more under what their cohort takes than now.
+        /// VMs whose halts would cost at least 2 % more under what their cohort takes than now; where no cohort changes,
+        /// under the one setting.
         pub(crate) losers: u64 = Count,
         /// The thousand of them that would lose most.
         pub(crate) losing: Vec<LosingVm> = List(LosingVm::FIGURES),
@@ -174,7 +175,7 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Cost of a halt now.
         pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
-        /// Cost of a halt under its cohort's setting.
+        /// Cost of a halt under its cohort's setting, or the one setting.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
         /// How much more that is, as a share.
         pub(crate) loss: f64 = Share,

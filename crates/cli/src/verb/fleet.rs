@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 #[derive(Debug, Subcommand)]
 #[command(about = "Recommend settings for many hosts from costs tables")]
 #[command(
-    override_usage = "haltwise fleet add CAPTURE... --lake DIR\n       haltwise fleet show LAKE..."
+    override_usage = "haltwise fleet add CAPTURE --lake DIR\n       haltwise fleet show LAKE..."
 )]
 pub(crate) enum Fleet {
     Add(Box<add::Arguments>),

@@ -193,7 +193,7 @@ pub struct VmsSeen {
     pub with_ceiling: u64,
     /// VMs that had a ceiling of their own while recorded, which `halt_poll_ns` does not reach.
     pub had_ceiling: u64,
-    /// VMs that would lose under what their cohort takes.
+    /// VMs that would lose under what their cohort takes; where no cohort changes, under the one setting.
     pub losers: u64,
     /// Those that would lose most.
     pub losing: Vec<Loser>,
@@ -211,7 +211,7 @@ impl VmsSeen {
             let sum = self.with_ceilings.entry(unit.clone());
             sum.or_default().fold(costed);
         }
-        let (now, then) = (vm.in_force.milli as f64, vm.of_cohort.milli as f64);
+        let (now, then) = (vm.in_force.milli as f64, vm.then.milli as f64);
         if vm.name.is_some() && then > now * (1.0 + LEAST_GAIN) {
             self.losers += 1;
             self.losing.push(Loser {
@@ -225,7 +225,7 @@ impl VmsSeen {
     }
 
     fn keep_those_that_lose_most(&mut self) {
-        let loses = |it: &Loser| it.vm.of_cohort.milli - it.vm.in_force.milli;
+        let loses = |it: &Loser| it.vm.then.milli - it.vm.in_force.milli;
         self.losing.sort_by(|a, b| {
             let by_loss = loses(b).cmp(&loses(a));
             let by_host = by_loss.then_with(|| a.vm.host.cmp(&b.vm.host));

@@ -36,6 +36,13 @@ pub struct Chosen {
     pub cohorts: BTreeMap<Cohort, Choice>,
 }
 
+impl Chosen {
+    /// Whether any cohort takes another setting than the one in force.
+    pub fn changes(&self) -> bool {
+        (self.cohorts.values()).any(|choice| choice.takes != Takes::InForce)
+    }
+}
+
 /// Setting chosen for a cohort.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {

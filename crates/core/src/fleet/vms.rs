@@ -17,7 +17,9 @@ use crate::tune::advice::LEAST_GAIN;
 /// Slots of the sums that are kept for each VM.
 const SLOT_IN_FORCE: usize = 0;
 const SLOT_COHORT: usize = 1;
-const SLOT_CEILINGS: usize = 2;
+/// The setting that [`VmAnswer::then`] is of, where no cohort changes.
+const SLOT_ONE: usize = 2;
+const SLOT_CEILINGS: usize = 3;
 
 /// The slots of a cohort: which places they hold, and the reverse.
 #[derive(Debug, Clone)]
@@ -25,6 +27,7 @@ struct Slots {
     /// The places of what ceilings make of the cohort's setting, from off on.
     ceilings: Vec<usize>,
     of: Vec<Vec<usize>>,
+    then: usize,
 }
 
 impl Slots {
@@ -38,10 +41,13 @@ impl Slots {
         let mut of = vec![Vec::new(); places.count()];
         of[IN_FORCE].push(SLOT_IN_FORCE);
         of[own].push(SLOT_COHORT);
+        of[chosen.one].push(SLOT_ONE);
         for (at, place) in ceilings.iter().enumerate() {
             of[*place].push(SLOT_CEILINGS + at);
         }
-        Self { ceilings, of }
+        let changes = chosen.changes();
+        let then = if changes { SLOT_COHORT } else { SLOT_ONE };
+        Self { ceilings, of, then }
     }
 
     fn count(&self) -> usize {
@@ -204,8 +210,8 @@ pub struct VmAnswer {
     pub has_ceiling: bool,
     /// Under the setting in force.
     pub in_force: Costed,
-    /// Under what its cohort takes.
-    pub of_cohort: Costed,
+    /// Under what its cohort takes; where no cohort changes, under the one setting.
+    pub then: Costed,
     /// The ceiling of its own that is best, if one is by [`LEAST_GAIN`].
     pub ceiling_ns: Option<u32>,
     /// Under its ceiling, else what its cohort takes; unit by unit.
@@ -240,7 +246,7 @@ fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
         halts: judged(SLOT_IN_FORCE).halts,
         has_ceiling: vm.has_ceiling,
         in_force: judged(SLOT_IN_FORCE),
-        of_cohort: judged(SLOT_COHORT),
+        then: judged(slots.then),
         ceiling_ns: knobs.map(|knobs| knobs.halt_poll_ns),
         with_ceiling: (vm.units.iter())
             .map(|(unit, of)| (unit.clone(), *of.judged(slot)))
