@@ -70,13 +70,13 @@ fn means(cause: &Cause, text: &str, names: &Names) -> bool {
 
 fn total(loaded: &Loaded) -> ExitsTotal {
     let passed = loaded.account.total();
-    let halts = passed.halts.time_ns();
-    let halts = halts.saturating_sub(loaded.halted.sleep_ns);
+    let halts = (loaded.account.causes.keys()).filter(|cause| cause.is_halt());
+    let halts = halts.map(|cause| loaded.account.host_ns(cause, &loaded.halted));
     ExitsTotal {
         exits: passed.exits_in_all(),
         halt_exits: passed.halts.count,
         untimed: stats::total([passed.exits.untimed(), passed.halts.untimed()]),
-        host_ns: passed.exits.time_ns().saturating_add(halts),
+        host_ns: halts.fold(passed.exits.time_ns(), u64::saturating_add),
         kernel_ns: passed.exits.kernel_ns(),
         user_ns: passed.exits.user_ns,
         entries: passed.entries,

@@ -20,11 +20,16 @@ pub(super) fn text(imported: &Imported) -> String {
     };
     let spinning = imported.spinning.iter().map(ToString::to_string);
     let spinning: String = spinning.map(|line| line + "\n").collect();
+    let kernel = imported
+        .missing
+        .iter()
+        .find(|it| it.field == "host.kernel_release");
+    let kernel = kernel.map_or_else(String::new, |it| format!("note: {}\n", it.reason));
     let section = if imported.halts > 0 { "" } else { "--exits " };
     format!(
         "Read {}, {} of them events\n\
              Imported {}{exits} of {} over {} to {} ({:.1} MB)\n\
-             {}Next: haltwise report {section}{}\n",
+             {}{kernel}Next: haltwise report {section}{}\n",
         counted(imported.lines, "line"),
         imported.events,
         counted(imported.halts, "halt"),

@@ -214,10 +214,11 @@ impl KernelSought {
     /// Before its halts are read.
     pub(crate) fn new(opened: &Opened) -> Result<Self, Failure> {
         let info = opened.info();
-        let kernel = info.host.kernel_release.parse().map_err(|error| {
-            let error = anyhow::Error::new(error).context("the capture does not name its kernel");
+        let kernel = info.host.kernel_release.parse().map_err(|_| {
+            let error = anyhow!(
+                "the capture does not name its kernel: import it again with `--kernel RELEASE`"
+            );
             Failure::new(Exit::Failed, error)
-                .hint("import it again with --kernel, for example 6.12")
         })?;
         let known = |kernel| Self {
             kernel,
