@@ -79,7 +79,12 @@ fn found(view: &Explanation) -> String {
         _ if judged == 1 => "the one rule that could be evaluated".to_owned(),
         _ => format!("the {judged} rules that could be evaluated"),
     };
+    let found_by = grouped(view.findings.iter().map(|it| (it.rule, it))).len();
     match view.findings.len() {
+        n if n > found_by => format!(
+            "{n} findings by {found_by} of {} rules, most expensive first:",
+            view.rules
+        ),
         0 => format!("No findings from {rules}{}.", but(view)),
         1 => format!("1 finding of {} rules:", view.rules),
         n => format!(

@@ -92,7 +92,7 @@ pub(crate) struct Candidates {
     /// With all figures, in the order of [`SettingRow`]; none for [`Extent::Setting`].
     pub(crate) rows: Vec<(SettingRow, Played)>,
     pub(crate) best_policy: Option<(String, Played)>,
-    /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
+    /// No polling against what is in force; none for [`Extent::Setting`].
     pub(crate) off: Option<Comparison>,
     /// Idle time of the host's CPUs, in % of one CPU.
     pub(crate) idle_cpu_percent: Option<f64>,
@@ -155,7 +155,8 @@ pub(crate) fn search(
         Extent::Setting | Extent::WithOff => None,
         Extent::All => caps::search(info, request, (&inputs, &of, &advice), &pool)?,
     };
-    let off = (of.all()).find(|it| it.knobs.halt_poll_ns == 0 && request.extent == Extent::WithOff);
+    let with_off = request.extent != Extent::Setting;
+    let off = (of.all()).find(|it| it.knobs.halt_poll_ns == 0 && with_off);
     let aim = &advice.goal.aim;
     let off = off.map(|off| advice::compare_finalists(&inputs, off, &of.in_force, aim));
     let (rows, best_policy) = figures(&inputs, (&of, &advice), request.extent, &pool)?;

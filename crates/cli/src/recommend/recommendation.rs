@@ -132,9 +132,21 @@ impl Recommendation {
             (None, None) if self.verdict == Verdict::NothingFollows => {
                 "No single setting reaches these VMs"
             }
-            (_, None) => "Keep the current setting",
+            (_, None) => return self.keeps(),
         };
         what.to_owned()
+    }
+
+    fn keeps(&self) -> String {
+        let found = self
+            .figures
+            .get(1)
+            .filter(|_| self.verdict == Verdict::Unproven);
+        let until = found.map_or_else(String::new, |found| {
+            let found = say::played(&found.setting, found.poll_cpu_percent);
+            format!(" until {found} is proved")
+        });
+        format!("Keep the current setting{until}")
     }
 
     fn what_on_host(&self, mut changes: Values) -> String {
