@@ -36,7 +36,6 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// All packages, in the order in which they are made.
 const PACKAGES: [Package; 3] = [
     Package {
         name: "haltwise",

@@ -53,7 +53,6 @@ pub(crate) struct Args {
 /// Checks that share a boot, and the guest with what they need.
 type Boot = (Guest, Vec<Check>);
 
-/// A guest that has haltwise and the lab.
 fn guest(kernel: &Kernel) -> Result<Guest> {
     let guest = Guest::new(emulator::find(&cache(), false)?, kernel.clone())?;
     add_ours(&guest.root, &["haltwise", "haltwise-lab"])?;
@@ -113,7 +112,6 @@ fn fetch(series: Series, refresh: bool) -> Result<Kernel> {
 
 type Make<'a> = Box<dyn Fn() -> Result<Boot> + 'a>;
 
-/// All boots in one kernel.
 fn boots(kernel: &Kernel, thorough: bool) -> Vec<Make<'_>> {
     let depth = if thorough {
         Depth::Thorough
@@ -263,7 +261,6 @@ fn ours(name: &str) -> Result<PathBuf> {
     built.with_context(|| format!("{name} is not built: run cargo build --workspace"))
 }
 
-/// Adds programs and libraries of ours.
 fn add_ours(root: &Initramfs, names: &[&str]) -> Result<()> {
     let mut names = names.iter();
     names.try_for_each(|name| root.program(&format!("bin/{name}"), &ours(name)?))

@@ -218,7 +218,6 @@ impl Capture {
         Laws::new(&self.info, last_ns, self.left_out.clone())
     }
 
-    /// The batches of a table's file, if there is one.
     fn batches(&self, table: Table) -> Option<Result<Batches, CaptureReadError>> {
         let file = file_of(&self.directory, table, self.info.state)?;
         let sums = self.sums(&file);

@@ -22,7 +22,6 @@ pub const FILE: &str = "ring.json";
 
 const SCHEMA: u32 = 1;
 
-/// Prefix of segment names, before the number.
 const SEGMENT: &str = "segment-";
 
 /// The largest [`FILE`] that is read, in bytes.

@@ -249,7 +249,6 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// A time of the source, as it is here.
     fn here(&self, source: Nanos) -> Nanos {
         Nanos(source.0 * self.factor)
     }
@@ -282,7 +281,6 @@ impl Trial<'_> {
         (self.cpus.len() > 1).then(|| self.vcpu_cpu())
     }
 
-    /// The same of the host's side.
     fn own_host_cpu(&self) -> Option<u32> {
         (self.cpus.len() > 1).then(|| self.host_cpu())
     }

@@ -16,7 +16,6 @@ use crate::exitless_timer::page::{FIRED, GuestPage, Page};
 use crate::exitless_timer::{Agent, Client};
 use haltwise_lab::memory::{GuestMemory, VCPU_PAGES};
 
-/// Ticks between two interrupts at least.
 const LEAST_GAP: u64 = 100;
 
 /// Reads bytes as stores to the page of an exitless timer, six each: word, what time goes on by, value. The

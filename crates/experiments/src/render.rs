@@ -322,7 +322,6 @@ fn failure(found: &Found) -> Option<String> {
     Some(format!("could not be done: {why}"))
 }
 
-/// Figures of the host that all others depend on.
 fn host(report: &Report) -> String {
     let latency = report.host.wake_latency_ns;
     let latency = latency.map_or("unknown".to_owned(), |ns| Nanos(ns).to_string());

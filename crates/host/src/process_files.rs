@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -35,16 +35,12 @@ struct Reader {
     thread: JoinHandle<()>,
 }
 
-#[derive(Default)]
-struct Readers {
-    idle: Option<Reader>,
-    /// Processes whose files a reader has waited for too long; none any more once that look is over.
-    left: BTreeMap<Pid, Weak<()>>,
-}
-
-static READERS: Mutex<Option<Readers>> = Mutex::new(None);
+/// Processes whose files a reader has waited for too long; none any more once that look is over.
+static LEFT: Mutex<BTreeMap<Pid, Weak<()>>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
+    /// This thread's own, which has its rights.
+    static IDLE: Cell<Option<Reader>> = const { Cell::new(None) };
     static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -65,8 +61,8 @@ pub(crate) fn look<T: Send + 'static>(
         let why = "the process keeps all readers of its files waiting";
         failed(io::Error::new(io::ErrorKind::TimedOut, why))
     };
-    let (reader, patience) = with(|readers| readers.for_look(pid)).ok_or_else(hangs)?;
-    let reader = reader.map_or_else(start, Ok).map_err(failed)?;
+    let patience = patience(pid).ok_or_else(hangs)?;
+    let reader = IDLE.take().map_or_else(start, Ok).map_err(failed)?;
     let (found, gives) = channel();
     let (running, root) = (Arc::new(()), root.clone());
     let left = Arc::downgrade(&running);
@@ -77,40 +73,33 @@ pub(crate) fn look<T: Send + 'static>(
     });
     reader.looks.send(work).map_err(|_| hangs())?;
     if let Ok(found) = gives.recv_timeout(patience) {
-        with(|readers| readers.idle = Some(reader));
+        IDLE.set(Some(reader));
         return Ok(found);
     }
-    with(|readers| readers.left.insert(pid, left));
+    still_left().insert(pid, left);
     Err(hangs())
 }
 
-/// Ends the reader that is idle; another look starts one. Gives how many are left behind.
+/// Ends this thread's reader; another look starts one. Gives how many are left behind.
 pub(crate) fn end() -> usize {
-    if let Some(Reader { looks, thread }) = with(|readers| readers.idle.take()) {
+    if let Some(Reader { looks, thread }) = IDLE.take() {
         drop(looks);
         thread.join().ok();
     }
-    with(Readers::left)
+    still_left().len()
 }
 
-fn with<T>(what: impl FnOnce(&mut Readers) -> T) -> T {
-    let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
-    what(readers.get_or_insert_default())
+fn still_left() -> MutexGuard<'static, BTreeMap<Pid, Weak<()>>> {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain(|_, running| running.strong_count() > 0);
+    left
 }
 
-impl Readers {
-    /// The reader that is idle, if one is, and how long to wait for it; `None` if the process is not to be looked at.
-    fn for_look(&mut self, pid: Pid) -> Option<(Option<Reader>, Duration)> {
-        let hang = self.left();
-        let may_look = !self.left.contains_key(&pid) && hang < LEFT_MOST;
-        let patience = if hang < FEW { PATIENCE } else { QUICK };
-        may_look.then(|| (self.idle.take(), patience))
-    }
-
-    fn left(&mut self) -> usize {
-        self.left.retain(|_, running| running.strong_count() > 0);
-        self.left.len()
-    }
+/// How long to wait for a process; `None` if it is not to be looked at.
+fn patience(pid: Pid) -> Option<Duration> {
+    let left = still_left();
+    let may_look = !left.contains_key(&pid) && left.len() < LEFT_MOST;
+    may_look.then_some(if left.len() < FEW { PATIENCE } else { QUICK })
 }
 
 fn start() -> io::Result<Reader> {

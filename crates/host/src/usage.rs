@@ -285,7 +285,6 @@ impl Slow {
     }
 }
 
-/// The time in all states in which a CPU stands still.
 fn stood_still_ns(states: &[IdleState]) -> u64 {
     let still = states.iter().filter(|state| state.name != POLL);
     still.fold(0, |sum, state| sum.saturating_add(state.residency_ns))

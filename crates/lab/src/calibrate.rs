@@ -54,7 +54,6 @@ const POLLED: f64 = 0.75;
 /// Ceilings under which KVM never polls, and polls through every gap.
 const NEVER: HaltPollNs = HaltPollNs(0);
 const ALWAYS: HaltPollNs = HaltPollNs(u32::MAX / 2);
-/// Gap at which a polled round trip is measured.
 const ROUND_TRIP_GAP: Nanos = Nanos(50_000);
 
 /// Rounds of CPUIDs in a repetition: some milliseconds, a hundred where each is emulated.
@@ -89,7 +88,6 @@ impl Plan {
         }
     }
 
-    /// Load of `rounds` rounds of a guest on these CPUs.
     fn load(&self, guest: Guest, rounds: u32) -> Load {
         let mut load = Load::new(guest);
         load.length = Length::Rounds(rounds);

@@ -263,7 +263,6 @@ impl Vcpu {
     }
 }
 
-/// Names a step of a vCPU, for an error.
 fn of(step: &'static str, vcpu: VcpuId) -> impl FnOnce() -> String {
     move || format!("{step} of vCPU {vcpu}")
 }

@@ -162,7 +162,6 @@ fn create(kvm: &Kvm) -> Result<VmFd, kvm_ioctls::Error> {
     }
 }
 
-/// Names a step of a VM, for an error.
 fn of(step: &'static str, config: &VmConfig) -> impl FnOnce() -> String {
     move || format!("{step} of VM `{}`", config.name)
 }

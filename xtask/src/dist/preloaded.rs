@@ -56,7 +56,6 @@ fn needs(symbols: &str) -> Option<(u32, u32)> {
     versions.max()
 }
 
-/// The folder in which an old glibc is unpacked.
 fn old_glibc() -> Result<PathBuf> {
     let home = repo::target_dir().join("glibc");
     if !home.exists() {

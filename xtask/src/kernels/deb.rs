@@ -104,7 +104,6 @@ pub(crate) fn fetch_packages(
     })
 }
 
-/// The archive and the release of the Debian that is installed.
 fn archive() -> Result<(String, String)> {
     asked("the release of Debian", || {
         let format = "$(REPO_URI) $(RELEASE) $(ORIGIN)";
@@ -144,7 +143,6 @@ fn replace(home: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     std::fs::rename(&fresh, home).with_context(|| format!("put {} in place", home.display()))
 }
 
-/// Unpacks each package that lies in a folder, and removes it.
 fn unpack(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
         let deb = entry?.path();
@@ -178,7 +176,6 @@ fn asked<T>(what: &str, ask: impl Fn() -> Result<T>) -> Result<T> {
     ask()
 }
 
-/// The kernel that lies unpacked in a folder.
 fn unpacked(home: &Path) -> Result<Kernel> {
     let boot = home.join("boot");
     let files = std::fs::read_dir(&boot).with_context(|| format!("list {}", boot.display()))?;

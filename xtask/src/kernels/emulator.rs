@@ -72,7 +72,6 @@ pub(crate) fn find(cache: &Path, refresh: bool) -> Result<Emulator> {
     unpacked(&home)
 }
 
-/// The emulator that lies unpacked in a folder.
 fn unpacked(home: &Path) -> Result<Emulator> {
     let emulator = Emulator {
         program: home.join("usr/bin").join(PROGRAM),

@@ -87,7 +87,6 @@ fn saw(verb: &str, document: &Value, expected: &[Expected], found: &mut Found) {
     }
 }
 
-/// Ceilings under which a VM halted, in nanoseconds.
 fn ceilings_of(reported: &Report, name: &str) -> Vec<u64> {
     let vm = reported.vms.iter().find(|vm| vm.name == name);
     let ceilings = vm.into_iter().flat_map(|vm| &vm.account.ceilings);
@@ -113,7 +112,6 @@ fn recorded(reported: &Report, verified: &Verified, found: &mut Found) {
 const PLANNED: [(&str, u64); 2] = [("free", 0), ("capped", 50_000)];
 const UNPLANNED: [(&str, u64); 2] = [("free", CEILINGS[0] as u64), ("capped", CAP as u64)];
 
-/// Checks that all halts of a recording were under these ceilings.
 fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2], found: &mut Found) {
     for (name, ns) in ceilings {
         let seen = ceilings_of(reported, name);
@@ -130,7 +128,6 @@ fn settled(status: &Value, found: &mut Found) {
     found.require(results == ["not-done"], text);
 }
 
-/// Rounds that are asked for, of three blocks each.
 const ROUNDS: usize = 2;
 
 /// Checks the result of prove: a VM that follows polls in the blocks of B, and in no other.

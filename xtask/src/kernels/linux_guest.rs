@@ -262,7 +262,6 @@ fn settings(dir: &Path) -> Result<Found> {
     Ok(found)
 }
 
-/// Checks the results of a phase on a host with `cpus` CPUs.
 fn judge(phase: &Phase, dir: &Path, release: &str, cpus: u32) -> Result<Found> {
     let capture = dir.join("capture");
     let kvm = counters::Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
@@ -323,7 +322,6 @@ fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
     found.say(format_args!("{} verified", verified.checked));
 }
 
-/// The ceiling under which VMs run, in nanoseconds.
 const CEILING_NS: u32 = 5_000_000;
 
 /// Script of an emulated host with two VMs that stand still at first: one whose QEMU is started by haltwise-exec, and

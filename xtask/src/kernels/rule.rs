@@ -19,7 +19,6 @@ use super::scenario::recording;
 use crate::say;
 use grid::{Setting, settings};
 
-/// How the names of the checks begin.
 const NAME: &str = "rule";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

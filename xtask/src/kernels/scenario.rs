@@ -127,7 +127,6 @@ fn check_of(recording: Recording) -> Check {
     })
 }
 
-/// Findings about each guest of a recording.
 fn compare(recording: &Recording, dir: &Path) -> Findings {
     let mut findings = Findings::new();
     for (name, _, expected) in recording.checks {

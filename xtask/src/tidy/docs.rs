@@ -71,7 +71,6 @@ fn anchors(page: &Source) -> impl Iterator<Item = String> {
     })
 }
 
-/// A link's target as a path from the repository's root.
 fn resolve(from: &str, target: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

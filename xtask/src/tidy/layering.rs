@@ -26,7 +26,6 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("xtask", &[]),
 ];
 
-/// All that the core may depend on, tests aside.
 const CORE_USES: [&str; 3] = ["pulp", "serde", "thiserror"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {

@@ -41,7 +41,6 @@ pub(super) fn join(ring: &RingInfo, parts: Vec<Capture>) -> Option<Capture> {
     Some(joined)
 }
 
-/// Adds a later segment to the information on the earlier segments.
 fn append(info: &mut CaptureInfo, later: &CaptureInfo) {
     info.state = later.state;
     info.ended.clone_from(&later.ended);

@@ -15,7 +15,6 @@ use super::writer::{Account, Writer, give};
 use super::{Refused, identity, kind};
 
 const OURS: Mode = Mode::RWXU;
-/// Permissions of files that we make in them.
 const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// How a directory is opened: never through a link.
 const WARY: OFlags = OFlags::RDONLY

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use haltwise_core::event::IdleState;
 
-/// Most CPUs, and most states.
 const MOST: usize = 1 << 13;
 
 #[derive(Debug, Default)]

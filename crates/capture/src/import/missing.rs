@@ -89,7 +89,7 @@ fn windows(text: &TextFacts, told: &GivenSettings, mut say: impl FnMut(&str, &st
     if told.kernel_release.is_none() {
         say(
             "host.kernel_release",
-            "the text does not name the kernel and is read as of 6.1 or later: import it again with `--kernel RELEASE`",
+            "the kernel is not named; 6.1 assumed: import again with --kernel RELEASE",
         );
     }
 }

@@ -277,7 +277,6 @@ fn is_vmms(comm: &str) -> bool {
     vmm_of(comm) != VmmKind::Other || comm.starts_with("IO ") || comm.starts_with("iothread")
 }
 
-/// Which VMM names its vCPU threads so.
 fn vmm_of(comm: &str) -> VmmKind {
     let known = [
         ("CPU ", VmmKind::Qemu),

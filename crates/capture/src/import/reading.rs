@@ -33,7 +33,6 @@ const INJECTION_NS: u64 = 20_000;
 /// Lines in which the architecture is looked for.
 const ASKED: u64 = 4096;
 
-/// The longest value of a host's fact that is kept.
 const LONGEST_FACT: usize = 128;
 
 #[derive(Debug)]

@@ -27,7 +27,6 @@ haltwise_core::names! {
     }
 }
 
-/// Names of other events that are kept.
 const NAMES: usize = 8;
 
 #[derive(Debug, Default)]

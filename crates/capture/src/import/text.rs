@@ -59,7 +59,6 @@ pub(super) struct Damaged {
     pub(super) fault: Fault,
 }
 
-/// Bytes of a damaged line that are shown.
 const SHOWN: usize = 72;
 
 impl Damaged {

@@ -14,7 +14,6 @@ use crate::number::{nanos, nanos_f64, scaled, share, three_digits};
 use crate::proof::figure::scale;
 use crate::words::{of_recording, plural, some};
 
-/// Names of VMs that are listed; JSON has all.
 const NAMES: usize = 6;
 
 /// Lays it out, with so many rows of each table; `all` shows also what may be chance.

@@ -72,7 +72,6 @@ fn asked(request: &httparse::Request<'_, '_>) -> Asked {
     }
 }
 
-/// Whether a host, as a request names it, is this one.
 fn is_here(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) => name,

@@ -59,7 +59,6 @@ struct Seen {
     exits: Option<Box<ExitAccount>>,
 }
 
-/// The labels of a VM for as long as it is shown.
 fn labels(vm: &Vm, taken: &mut BTreeSet<VmLabels>) -> VmLabels {
     let uuid = vm.identity.uuid.as_ref();
     VmLabels::among(taken, &vm.name, uuid, || match vm.key.ordinal {

@@ -133,7 +133,6 @@ fn plans(document: &mut Document, result: &FleetResult) {
     }
 }
 
-/// How sure the saved CPUs of each plan are.
 fn saved_ends(result: &FleetResult) -> String {
     let is_asked = |it: &&FleetPlan| !matches!(it.plan, PlanKind::InForce | PlanKind::Bound);
     let each = result.plans.iter().filter(is_asked).map(|it| {

@@ -111,7 +111,6 @@ impl Gather {
     }
 }
 
-/// States of a halt with the time spent in each, in their order.
 fn states(halt: &Halt) -> [(usize, u64); 6] {
     let parts = Parts::of_halt(halt);
     [
@@ -124,7 +123,6 @@ fn states(halt: &Halt) -> [(usize, u64); 6] {
     ]
 }
 
-/// Beginning of a step, since the start of the recording.
 fn edge_ns(step: usize, span_ns: u64) -> u64 {
     let edge = u128::from(span_ns) * step as u128 / STEPS as u128;
     u64::try_from(edge).unwrap_or(u64::MAX)

@@ -10,7 +10,6 @@ use crate::number::{nanos, share, three_digits};
 use crate::recommend::view::GoalAdvice;
 use crate::words::{bound, plural};
 
-/// VMs that are named without a recording.
 const NAMED: usize = 3;
 
 pub(crate) fn document(view: &Answer) -> Document {

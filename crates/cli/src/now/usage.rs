@@ -47,20 +47,20 @@ pub(super) fn of(report: &Report) -> Vec<UsingVm> {
         .collect()
 }
 
-/// A row for each of the first VMs.
+/// A row for each of the first VMs of which anything is known.
 pub(super) fn show(document: &mut Document, vms: &[UsingVm]) {
-    let shown = &vms[..vms.len().min(NAMED)];
-    if shown.is_empty() {
+    let is_known = |vm: &&UsingVm| {
+        vm.cpu.is_some() || vm.poll_cpu_percent.is_some() || vm.gap_p50_ns.is_some()
+    };
+    let known = vms.iter().take(NAMED).take_while(is_known).count();
+    if known == 0 {
         return;
     }
-    document.table(table(shown));
-    let more = vms.len() - shown.len();
+    document.table(table(&vms[..known]));
+    let more = vms.len() - known;
     if more > 0 {
-        let text = format!(
-            "and {} (`haltwise report` has all)",
-            plural(more as u64, "more VM")
-        );
-        document.note(text);
+        let more = plural(more as u64, "more VM");
+        document.fact("and", format!("{more}, in `haltwise report`"));
     }
 }
 

@@ -32,7 +32,6 @@ const LEAST: Duration = Duration::from_secs(9);
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
 const FORGET: Duration = Duration::from_mins(1);
 
-/// Author of a change in the journal, for the pilot.
 const WHO: &str = "haltwise pilot";
 
 #[derive(Debug)]

@@ -496,7 +496,6 @@ fn no_halts(sides: &Sides, watched: &Watched) -> Failure {
     Failure::new(Exit::Failed, anyhow!("{what}{lost}")).hint(hint)
 }
 
-/// The number in the first group of the last match.
 fn last_number(metric: &regex_lite::Regex, text: &str) -> Option<f64> {
     let last = metric.captures_iter(text).last()?;
     let number: f64 = last.get(1)?.as_str().trim().parse().ok()?;

@@ -72,7 +72,6 @@ figures! {
     }
 }
 
-/// Note on goals of single VMs.
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 

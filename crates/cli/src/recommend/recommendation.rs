@@ -132,21 +132,12 @@ impl Recommendation {
             (None, None) if self.verdict == Verdict::NothingFollows => {
                 "No single setting reaches these VMs"
             }
-            (_, None) => return self.keeps(),
+            (_, None) if self.verdict == Verdict::Unproven => {
+                "Keep the current setting until a change is proved"
+            }
+            (_, None) => "Keep the current setting",
         };
         what.to_owned()
-    }
-
-    fn keeps(&self) -> String {
-        let found = self
-            .figures
-            .get(1)
-            .filter(|_| self.verdict == Verdict::Unproven);
-        let until = found.map_or_else(String::new, |found| {
-            let found = say::played(&found.setting, found.poll_cpu_percent);
-            format!(" until {found} is proved")
-        });
-        format!("Keep the current setting{until}")
     }
 
     fn what_on_host(&self, mut changes: Values) -> String {

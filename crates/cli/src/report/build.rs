@@ -157,7 +157,6 @@ fn knobs(ledger: &Ledger) -> Vec<ReportedSetting> {
     .collect()
 }
 
-/// The vCPUs of a VM that halted or that the roster names.
 fn vcpu_ids(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> Vec<VcpuId> {
     let listed = listed.of_vm(vm).iter();
     let halted = recording.ledger.of_vm(vm.index);

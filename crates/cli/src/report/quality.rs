@@ -23,7 +23,6 @@ fn accuracy(mode: Mode, rung: Rung) -> &'static str {
     }
 }
 
-/// Names of VMs for one reason; more are counted.
 const NAMES: usize = 4;
 
 /// How a report came to be: what recorded it, what is missing, what recording cost. `most` lines of one kind.
@@ -157,7 +156,6 @@ pub(crate) fn is_paused(vm: &ReportedVm) -> bool {
     vm.account.halts == 0 && vm.paused_ns.is_some_and(all)
 }
 
-/// That a VM was paused, where it was.
 fn paused(vm: &ReportedVm, report: &Report) -> Option<String> {
     let paused_ns = vm.paused_ns.filter(|ns| *ns > 0)?;
     let how_long = if is_paused(vm) {

@@ -210,7 +210,6 @@ impl Column {
     }
 }
 
-/// The order of two values of which each may be unknown.
 fn known_last<T>(a: Option<T>, b: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => order(&a, &b),

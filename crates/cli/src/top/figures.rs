@@ -169,7 +169,6 @@ pub(crate) fn cpus(halts: &Account, ns: u64, length_ns: u64) -> Option<f64> {
     (is_polling_known(halts) && length_ns > 0).then(|| ns as f64 / length_ns as f64)
 }
 
-/// The mean of the vCPUs' windows as they were last seen.
 fn last_window(step: &Step, key: Key) -> Option<u64> {
     let seen = step.known(key).filter_map(|vcpu| vcpu.window_ns);
     let seen: Vec<u64> = seen.map(u64::from).collect();

@@ -103,7 +103,6 @@ mod test {
         }
     }
 
-    /// Links of a page, each with the heading that it names.
     fn links(page: &str) -> impl Iterator<Item = (&str, &str)> {
         let links = page.split("](").skip(1);
         links.filter_map(|rest| {

@@ -37,7 +37,6 @@ folds! {
     OnCpu { halts, poll_ns }
 }
 
-/// Pairs of CPUs told apart.
 const PAIRS: usize = 1 << 16;
 
 /// Halts that ended on one CPU, and the time that they polled.

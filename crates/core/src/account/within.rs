@@ -195,7 +195,6 @@ impl Parts {
         ]
     }
 
-    /// The parts of the first `ns` of halted time.
     fn first(mut self, mut ns: u64) -> Self {
         for part in self.in_order() {
             *part = ns.min(*part);
@@ -204,7 +203,6 @@ impl Parts {
         self
     }
 
-    /// The parts of the last `ns` of halted time.
     fn last(self, ns: u64) -> Self {
         self.less(&self.first(self.total_ns().saturating_sub(ns)))
     }

@@ -241,7 +241,6 @@ impl<'a> Evidence<'a> {
 
 type Seats<'a> = BTreeMap<VcpuId, VcpuEvidence<'a>>;
 
-/// The vCPUs of all VMs, by VM.
 fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger) -> BTreeMap<VmIndex, Seats<'a>> {
     let mut all = BTreeMap::<VmIndex, Seats<'a>>::new();
     let mut see = |vm, id, listed: Option<&'a Vcpu>, account: Option<&'a Account>| {

@@ -18,7 +18,6 @@ pub(super) const RULE: Rule = Rule {
 /// Share of all accesses to emulated memory.
 const DOMINANT: f64 = 0.5;
 
-/// Pages of a frame buffer, at least.
 const PAGES: u64 = 16;
 
 const PAGE: u64 = 4096;

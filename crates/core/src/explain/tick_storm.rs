@@ -132,7 +132,6 @@ pub(super) fn awake_ns(account: &Account) -> u64 {
         .saturating_add(switches_ns(account))
 }
 
-/// The tick that an account shows, and its rate.
 fn tick(account: &Account) -> Option<(&'static Tick, f64)> {
     let span_ns = account.span.last_ns.checked_sub(account.span.first_ns)?;
     let gaps = &account.gap_ns;
@@ -161,7 +160,6 @@ pub(super) fn ticks(account: &Account) -> bool {
     tick(account).is_some()
 }
 
-/// The vCPUs of a guest that tick at this rate.
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
     // A guest that recorded itself runs Linux.
     let may = |it: &&Remedy| evidence.in_guest.is_none() || it.does == Does::ForLinux;

@@ -12,7 +12,6 @@ use crate::kvm::Knobs;
 use crate::stats::{Fold, Interval, folded};
 use crate::tune::advice::{LEAST_GAIN, Verdict};
 
-/// VMs and hosts that are named at most.
 const NAMED: usize = 1_000;
 
 /// A host whose own best setting costs less than its cohort's by this share is unlike it.

@@ -234,7 +234,6 @@ impl Walk<'_> {
         self.halts.partition_point(|halt| halt.end_ns() <= ns)
     }
 
-    /// Whether the host recorded all of a stay.
     fn is_recorded(&self, from_ns: i128, to_ns: i128) -> bool {
         let (Some(first), Some(last)) = (self.halts.first(), self.halts.last()) else {
             return false;

@@ -21,7 +21,6 @@ const MOST_ALIKE: usize = 6_000;
 /// Votes this near each other agree, first roughly, then as near as entries are.
 const WINDOWS_NS: [i128; 2] = [400_000, 60_000];
 
-/// Offsets that a stretch may name.
 const OFFSETS: usize = 4;
 
 pub(super) fn stretches(stays: &[Span]) -> Vec<&[Span]> {

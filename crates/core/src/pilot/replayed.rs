@@ -133,7 +133,6 @@ impl Replayed {
     }
 }
 
-/// The latest class of sleeps, as calibrated.
 fn latest_ns(inputs: &Inputs) -> u64 {
     let classes = 0..=class_of(u64::MAX);
     let seats = inputs.seats.iter();

@@ -170,7 +170,6 @@ impl Trial {
         }
     }
 
-    /// Whole rounds, each with its periods by the purpose of a period.
     fn rounds(&self) -> Vec<[Measured; 3]> {
         let places = Block::ALL.len();
         let rounds = self

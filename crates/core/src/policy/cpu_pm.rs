@@ -20,5 +20,4 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-/// The exit latency of C1.
 const C1_NS: u64 = 2_000;

@@ -123,7 +123,6 @@ pub fn sums<'a, K: Ord>(
     sums
 }
 
-/// Area of a sample, and the exit that its stack handles.
 fn sort(sample: &Sample, book: &Book) -> (Area, Option<&'static str>) {
     let kernel = book.frames(sample.stack);
     let symbols = kernel

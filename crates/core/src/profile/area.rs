@@ -279,7 +279,6 @@ const AREAS: &[(Area, &[&str])] = &[
     ),
 ];
 
-/// Functions in which a lock is waited for.
 const LOCKS: &[&str] = &[
     "native_queued_spin_lock_slowpath",
     "__pv_queued_spin_lock_slowpath",

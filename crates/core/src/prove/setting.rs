@@ -144,7 +144,6 @@ impl FromStr for GivenSetting {
     }
 }
 
-/// The parameters of a guest's governor that a text names.
 fn of_governor(text: &str) -> Result<Values, SettingError> {
     let mut given = Values::default();
     for part in text.split(',') {

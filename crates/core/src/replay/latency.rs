@@ -285,7 +285,6 @@ impl<'a> Sources<'a> {
         )
     }
 
-    /// The source that knows a class, and its kind.
     fn of_class(&self, class: usize) -> Option<(&'a Latencies, Origin)> {
         let known = |source: &&Latencies| source.seen(class) > 0;
         let mut typical = self.typical.iter().copied();

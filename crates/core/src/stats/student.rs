@@ -9,7 +9,6 @@ use std::f64::consts::FRAC_PI_2;
 /// Pieces of Simpson's rule; even. Good to six digits up to a thousand degrees of freedom.
 const PIECES: u32 = 256;
 
-/// Halvings of the range in which a quantile is sought.
 const HALVINGS: u32 = 60;
 
 /// The probability of a value at least as far from 0 as `t`, on either side.

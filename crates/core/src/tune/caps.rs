@@ -152,7 +152,6 @@ struct Three {
 }
 
 impl Three {
-    /// Gain of the ceilings on the one setting, as a share of the one setting's cost.
     fn gain(&self, cost: &Cost) -> f64 {
         let [own, one] = [&self.own, &self.one].map(|tally| Sums::total(tally.blocks()));
         own.gain_on(&one, cost)

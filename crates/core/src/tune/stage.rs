@@ -162,7 +162,6 @@ fn chunk(entries: usize, lots: usize, workers: usize, fewest: usize) -> usize {
     entries.div_ceil(chunks).max(1)
 }
 
-/// vCPUs in groups with about as many halts each.
 fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Vec<&'a VcpuInput>> {
     let mut by_size = seats.to_vec();
     by_size.sort_by_key(|seated| std::cmp::Reverse(seated.samples.len()));

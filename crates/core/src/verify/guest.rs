@@ -23,7 +23,6 @@ use crate::ids::Tid;
 use crate::kvm::Call;
 use crate::kvm::guest::{Adjusted, Last, Params, Rule, State, select};
 
-/// Sets of parameters that are tried for one period, at most.
 const MOST: usize = 64;
 
 /// How much longer than cpuidle a recorder finds a stay in HLT that it timed by its own clock: two

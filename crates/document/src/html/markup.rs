@@ -247,7 +247,6 @@ fn glued(text: &str) -> String {
     out
 }
 
-/// Number of characters of an untrusted text that are shown.
 const SHOWN: usize = 80;
 
 /// A stranger's text as the page shows it: what steers is gone, and what is too long is cut in the

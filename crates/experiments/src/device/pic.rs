@@ -61,7 +61,6 @@ struct Chip {
     special_fully_nested: bool,
 }
 
-/// Bits with one of them set or not.
 fn with(bits: u8, bit: u8, is_set: bool) -> u8 {
     if is_set { bits | bit } else { bits & !bit }
 }

@@ -183,7 +183,6 @@ impl Stored {
     }
 }
 
-/// A file of zeroes that is written through.
 fn backing() -> std::io::Result<(NamedTempFile, File)> {
     let file = NamedTempFile::new()?;
     file.as_file()
@@ -193,7 +192,6 @@ fn backing() -> std::io::Result<(NamedTempFile, File)> {
     Ok((file, File::from(through)))
 }
 
-/// A ring on a file, if this system allows one.
 fn ring(file: &File) -> anyhow::Result<Ring> {
     let same = file.try_clone();
     let ring = same.and_then(|file| Ring::new(file, ENTRIES));

@@ -175,7 +175,6 @@ impl Counts {
     }
 }
 
-/// Counts of all threads of a process.
 fn counts(root: &Root, pid: Pid) -> Vec<(Tid, Schedstat)> {
     let tids = root.numbers(format!("proc/{pid}/task")).unwrap_or_default();
     let of = |tid: u32| {

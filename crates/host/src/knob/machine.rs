@@ -140,7 +140,6 @@ fn parameter(root: &Root, parameter: Parameter) -> Result<Option<String>, KnobEr
     Err(root.malformed(path, &text, expected).into())
 }
 
-/// The ceiling in force of a VM that lives and can be asked.
 fn ceiling(root: &Root, vm: VmKey) -> Result<Found, KnobError> {
     let Some((_, governed)) = governed(root, vm)? else {
         return Ok(Found::default());

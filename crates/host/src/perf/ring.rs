@@ -142,7 +142,6 @@ struct Ring {
 }
 
 impl Ring {
-    /// Opens the events that are always there, disabled.
     fn open(always: &[Tracepoint<&str>], cpu: u32, bytes: usize) -> io::Result<Self> {
         let Some((&(first, filter), rest)) = always.split_first() else {
             return Err(io::Error::other("no event to open"));

@@ -19,7 +19,6 @@ use super::refusal::Refusal;
 use super::written_name::written_name;
 use crate::root::Root;
 
-/// Functions of all files together.
 const FUNCTIONS_KEPT: usize = 8 << 20;
 const FILES_KEPT: usize = 200;
 

@@ -145,7 +145,6 @@ pub(super) fn is_there(event: Event, hz: u32, cpu: u32) -> io::Result<()> {
     sampled(event, hz, cpu, 1 << 16).map(drop)
 }
 
-/// An event that samples, on one CPU, not started.
 fn sampled(event: Event, hz: u32, cpu: u32, bytes: usize) -> io::Result<Counter> {
     let mut builder = match event {
         Event::CpuClock => Builder::new(Software::CPU_CLOCK),

@@ -75,7 +75,6 @@ pub(crate) fn is_filtered_now() -> bool {
     status.is_ok_and(|status| is_filtered(&status))
 }
 
-/// Capabilities to load BPF programs.
 const TO_LOAD: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 /// Whether these capabilities are held, or the one that stood for them before.

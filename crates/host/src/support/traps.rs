@@ -96,7 +96,6 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
     findings
 }
 
-/// Findings from the settings of this host as a guest itself.
 fn as_guest(knobs: &[Knob]) -> Vec<Finding> {
     let text = |name: &str| Some(knobs.iter().find(|knob| knob.name == name)?.value.as_str());
     let polled_ns: Option<u64> = text("guest_halt_poll_ns").and_then(|ns| ns.parse().ok());

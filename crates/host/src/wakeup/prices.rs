@@ -25,7 +25,6 @@ use super::Plan;
 use super::pair::joined;
 use crate::cpus::pin;
 
-/// Values of each price, one a repetition.
 const REPETITIONS: usize = 31;
 
 type Priced = Result<Estimate, String>;
@@ -87,7 +86,6 @@ fn repeated(
     Ok(values.into_iter().flatten().collect())
 }
 
-/// The price that the differences of all repetitions give.
 fn of_differences(differences: &[f64]) -> Priced {
     let Some(price) = median_estimate(differences) else {
         return Err("no repetition gave a value".to_owned());

@@ -68,7 +68,6 @@ impl Counters {
     }
 }
 
-/// Exits by reason that KVM counts too.
 const REASONS: [(&str, &str); 6] = [
     ("hlt", "halt_exits"),
     ("interrupt", "irq_exits"),

@@ -50,7 +50,6 @@ impl Stay {
     }
 }
 
-/// Stays of each CPU, by whether the CPU polled.
 type Stays = BTreeMap<(u32, bool), Stay>;
 
 /// Counters of the guest's kernel, and the times before and after the counters were read.

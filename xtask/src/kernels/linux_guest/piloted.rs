@@ -30,7 +30,6 @@ const VMS: [&str; 2] = ["web1", "web2"];
 /// When the pilot is killed in a trial, in seconds after it said what it tries.
 const MOMENTS: [&str; 3] = ["0.3", "2.3", "9.1"];
 
-/// A VM's ceiling as `status` reports it.
 fn ceiling_of(status: &Value, vm: &str) -> Option<u64> {
     let of = list(status, "vms").iter().find(|it| it["name"] == vm);
     of.and_then(|it| it["ceiling_ns"].as_u64())

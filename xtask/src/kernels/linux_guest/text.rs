@@ -20,7 +20,6 @@ pub(super) const TOOLS: [(&str, bool); 3] =
 /// The share of halts that two interrupts may have woken at once, of which each tool names another.
 const OTHER_WAKES: f64 = 0.02;
 
-/// The halts of each thread in the order in which they ended.
 type Threads = BTreeMap<u32, Vec<Halt>>;
 
 pub(super) fn judge(dir: &Path, release: &str, found: &mut Found) -> Result<()> {

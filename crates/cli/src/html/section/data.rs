@@ -86,7 +86,6 @@ fn whatif(content: &Content, of: &WhatIf) -> Value {
     })
 }
 
-/// Least cost of a halt, by the requested goal.
 fn least(content: &Content) -> Option<f64> {
     let played = content.advice()?.played.as_ref()?;
     Some(played.figures(SettingRow::Clairvoyant)?.cost_ns_per_halt)

@@ -19,7 +19,6 @@ use crate::report::verdict::{ceilings, verdict};
 use crate::report::view::{AccountFigures, ReportedVm};
 use crate::words::plural;
 
-/// VMs that are open from the start.
 const OPEN: usize = 2;
 
 /// VMs with figures; the others have their line in the table above.

@@ -9,7 +9,6 @@ use crate::prices::words;
 use crate::proof::{MeasuredBlock, Proof, ProvenSetting, figure};
 use crate::words::plural;
 
-/// Notes that are told one by one; more are counted.
 const MOST_NOTES: usize = 5;
 
 pub(super) fn rests(document: &mut Document, view: &Proof) {

@@ -172,7 +172,6 @@ pub(super) fn percent(percent: Option<f64>) -> String {
     percent.map_or_else(|| "-".to_owned(), |percent| share(percent / 100.0))
 }
 
-/// A share of a CPU that polls take, or its bound.
 fn polls(account: &AccountFigures, cpu_percent: Option<f64>) -> String {
     let sign = cpu_percent.map_or("", |_| bound_sign(account.poll.bound));
     format!("{sign}{}", percent(cpu_percent))

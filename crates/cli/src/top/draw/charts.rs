@@ -58,7 +58,6 @@ fn p99(step: &Step, key: Key) -> Option<u64> {
     latency.percentile(0.99)
 }
 
-/// A figure of the last steps, oldest first.
 fn series(model: &Model, key: Key, steps: usize, figure: Figure) -> Vec<Option<u64>> {
     let steps = model.timeline.before(steps);
     steps.map(|step| figure(step, key)).collect()

@@ -116,7 +116,6 @@ fn of_ring(arguments: &Arguments, result: &mut CostsResult) -> Result<(), Failur
     Ok(())
 }
 
-/// Whether a lake has the table of a capture.
 fn has(opened: &Opened, arguments: &Arguments) -> bool {
     let Some(lake) = &arguments.lake else {
         return false;

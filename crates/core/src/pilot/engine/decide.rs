@@ -53,7 +53,6 @@ impl<E: Evidence> Pilot<E> {
         self.give_up(target, why)
     }
 
-    /// Whether the limits allow a setting.
     fn allows(&self, scope: Scope, knobs: Knobs) -> Result<(), String> {
         let limits = &self.setup.limits;
         let may_be_set = match scope {

@@ -114,7 +114,6 @@ pub struct Samples {
     pub single_ns: Vec<u64>,
 }
 
-/// Quantiles of single wake-ups that are kept.
 const QUANTILES: usize = 32;
 
 /// Quantiles in an order in which neighbours are far apart (bits reversed), so that any run of them is spread.

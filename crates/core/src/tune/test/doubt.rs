@@ -65,19 +65,17 @@ fn a_gain_is_recommended_if_it_outlives_wake_ups_twice_as_late_and_known_to_be_n
 
 #[test]
 fn both_gains_are_told() {
-    for (gap_ns, doubt, value, high) in [
-        (40_000, Some(Doubt::Late), -0.25, 0.25),
-        (100_000, None, -0.7, -0.5),
+    let near = |a: f64, b: f64| (a - b).abs() < 0.01;
+    for (gap_ns, value, low, high) in [
+        (40_000, -0.25, Some(-0.5), 0.25),
+        (100_000, -0.7, None, -0.5),
     ] {
         let advice = advised(&polled(gap_ns, 4_000), AIM);
-        assert_eq!(advice.hangs_on, doubt);
+        assert_eq!(advice.hangs_on, Some(Doubt::Late));
         let share = advice.against_in_force.unwrap().cost_share;
-        let near = |a: f64, b: f64| (a - b).abs() < 0.01;
-        assert!(
-            near(share.value, value) && near(share.high, high),
-            "{share:?}"
-        );
-        assert!(doubt.is_none() || near(share.low, -0.5), "{share:?}");
+        let is_told = near(share.value, value) && near(share.high, high);
+        let is_low = low.is_none_or(|low| near(share.low, low));
+        assert!(is_told && is_low, "{share:?}");
     }
 }
 

@@ -5,7 +5,6 @@ use haltwise_lab::memory::{GuestMemory, timer, vcpu_page};
 use haltwise_lab::run::Finished;
 use haltwise_lab::tsc::TscClock;
 
-/// The PIT's input clock in Hz.
 const PIT_HZ: u64 = 1_193_182;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,7 +46,6 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// The last samples of a vCPU, the oldest first.
 fn ring(memory: &GuestMemory, vcpu: u32, count: usize) -> anyhow::Result<Vec<u32>> {
     let room = usize::from(timer::SAMPLE_COUNT);
     let mut bytes = vec![0; room * 4];

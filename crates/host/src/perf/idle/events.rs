@@ -36,9 +36,7 @@ pub(super) enum Seen {
 
 const PWR_EVENT_EXIT: u32 = u32::MAX;
 
-/// The events of the idle task alone.
 const IN_IDLE: &str = "common_pid==0";
-/// Switches from the idle task alone.
 const FROM_IDLE: &str = "prev_pid==0";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,6 @@ use std::path::Path;
 use super::{Priced, difference, of_differences, repeated};
 use crate::clock;
 
-/// Batches of each kind in a repetition.
 const BATCHES: usize = 16;
 const BATCH: u32 = 32;
 

@@ -22,7 +22,6 @@ use super::{Priced, REPETITIONS, difference, failed, of_differences};
 use crate::clock;
 use crate::cpus::pin;
 
-/// Signals of each kind in a repetition.
 const SIGNALS: usize = 64;
 /// All that are sent; those of the first repetition are not looked at.
 const ROUNDS: u64 = 2 * SIGNALS as u64 * (REPETITIONS as u64 + 1);

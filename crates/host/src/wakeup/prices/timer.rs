@@ -21,7 +21,6 @@ use rustix::time::{
 use super::{Priced, difference, of_differences, repeated};
 use crate::clock;
 
-/// Pairs of calls of each kind in a repetition.
 const PAIRS: usize = 128;
 const WRITES: f64 = 2.0;
 /// Nearer than the tick, and later than both calls take.
