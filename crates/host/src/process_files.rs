@@ -83,8 +83,16 @@ pub(crate) fn look<T: Send + 'static>(
 /// Ends this thread's reader; another look starts one. Gives how many are left behind.
 pub(crate) fn end() -> usize {
     if let Some(Reader { looks, thread }) = IDLE.take() {
+        let tasks = || Root::host().list("proc/self/task").map_or(0, |it| it.len());
+        let before = tasks();
         drop(looks);
         thread.join().ok();
+        // A thread that has ended is listed for a moment more.
+        for _ in 0..100 {
+            if tasks() >= before {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
     still_left().len()
 }

@@ -13,7 +13,6 @@ mod syscalls;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet};
@@ -91,16 +90,10 @@ pub fn starter(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
 }
 
 fn needed(root: &Root, duties: Duties<'_>) -> Result<CapabilitySet, SandboxError> {
-    let threads = || root.numbers("proc/self/task").map_or(1, |it| it.len());
     // A reader that hangs keeps its rights, and ends once it comes back.
     let readers = process_files::end();
-    // A thread that has ended is listed for a moment more.
-    for _ in 0..100 {
-        if threads() > 1 + readers {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-    let threads = threads().saturating_sub(readers);
+    let threads = root.list("proc/self/task").map_or(1, |it| it.len());
+    let threads = threads.saturating_sub(readers);
     if threads > 1 {
         let source = io::Error::other(format!("{threads} threads run already"));
         return Err(because("rights")(source));

@@ -438,13 +438,13 @@ fn it_keeps_the_rights_that_it_needs() {
         let process = daemon.running.id();
         let writes: Vec<PathBuf> = writes.iter().map(|name| here.join(name)).collect();
         rights::assert_confined(process, rights::ALWAYS, &writes, more);
-        let tasks = rights::tasks(process);
-        // One that reads a ring comes with the first recording, one that reads files of processes with a look.
-        let is_reader = |name: String| ["ring", "haltwise-proc"].contains(&&*name);
-        let others = tasks
-            .iter()
-            .filter(|task| !is_reader(rights::line(task, "Name")));
-        assert_eq!(others.count(), 1 + usize::from(more == listen));
+        // One that reads a ring comes with the first recording, one that reads files of processes with a look; its name,
+        // once it runs.
+        let comm = |task: String| fs::read_to_string(task.replace("/status", "/comm")).ok();
+        let is_reader = |name: &String| ["ring\n", "haltwise-proc\n"].contains(&name.as_str());
+        let names = || rights::tasks(process).into_iter().filter_map(comm);
+        let others = || names().filter(|name| !is_reader(name)).count();
+        until_so(more, || others() == 1 + usize::from(more == listen));
         drop(daemon.end());
         assert!(!socket.join("socket").exists());
     }
