@@ -68,7 +68,7 @@ impl Vcpu {
             wake: [WakeSource::Device, WakeSource::Timer][(self.index % 2) as usize],
             poll_cut: Some(false),
             cpu: Some(self.index),
-            waker_cpu: waited.then(|| u32::from(latency_ns % 3 == 0)),
+            waker_cpu: waited.then(|| u32::from(latency_ns.is_multiple_of(3))),
         }
     }
 }

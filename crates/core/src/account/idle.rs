@@ -126,7 +126,9 @@ mod test {
             read(3_000, 0, "POLL", 7, 70),
         ];
         let [mut forwards, mut backwards] = [(); 2].map(|()| IdleStates::default());
-        readings.iter().for_each(|it| forwards.see(it));
+        for it in &readings {
+            forwards.see(it);
+        }
         readings.iter().rev().for_each(|it| backwards.see(it));
         assert_eq!(forwards, backwards);
         let used: Vec<_> = forwards.used().collect();

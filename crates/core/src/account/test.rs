@@ -159,7 +159,9 @@ fn steal_is_of_all_cpu_time_and_unknown_where_a_sample_lacks_it() {
     };
     let between = |first: HostSample, last: HostSample| {
         let mut ledger = Ledger::default();
-        [first, last].iter().for_each(|one| ledger.host(one));
+        for one in [first, last] {
+            ledger.host(&one);
+        }
         ledger.host
     };
     let begin = sample(0, 100, 1_000, Some(40));

@@ -403,7 +403,7 @@ impl<E: Evidence> Pilot<E> {
         member.looked(chunk, self.now_ns);
         self.each(&[], |pilot, target| {
             let is_its = target.observed.members.contains(&vm);
-            // Of one that is to be restored, facts may be of both settings.
+            // Facts about a target that is to be restored may be of both settings.
             let is_left = target.is_left() || target.owed.is_some();
             if is_left || !is_its || !target.looked() {
                 return Vec::new();

@@ -45,7 +45,9 @@ fn survey_of<'a>(halts: impl IntoIterator<Item = &'a Halt>) -> Survey {
 }
 
 fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::VcpuResult {
-    halts.iter().for_each(|halt| survey.halt(halt));
+    for halt in halts {
+        survey.halt(halt);
+    }
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let mut session = Session::new(plan, survey, |_: &Halt| setting);
     for halt in halts {

@@ -1,4 +1,4 @@
-//! What others set is left alone, until the pilot is to take it over; changes that are not made, and those that are made late.
+//! Settings of others are left alone, until the pilot is to take them over; changes that are not made, and those that are made late.
 
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Scope};
@@ -92,8 +92,8 @@ fn a_ceiling_of_its_own_is_another_programs_whatever_its_value() {
     assert!(world.has(vm, &[Kind::HandsOff]), "{:?}", world.decisions);
 }
 
-/// What is replayed and tried is of the parameters in force, which another program sets before there is an answer, after one,
-/// and in a trial.
+/// Replays and trials are of the parameters in force, which another program sets before there is an answer, after one, and in a
+/// trial.
 #[test]
 fn facts_of_vms_are_of_the_parameters_in_force() {
     let events: [fn(&mut World); 2] = [

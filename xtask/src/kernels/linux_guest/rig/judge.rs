@@ -250,28 +250,24 @@ mod test {
         let text = super::page(&effects, &rows);
         assert!(page.ends_with(&text), "see --from");
         let (all, shown) = text.split_once(" claims: ").unwrap();
-        let shown = shown.split(' ').next().unwrap();
-        let readme = include_str!("../../../../../README.md");
-        assert!(readme.contains(&format!("{shown} of {all} claims")));
+        let counted = format!("{} of {all} claims", shown.split(' ').next().unwrap());
+        assert!(include_str!("../../../../../README.md").contains(&counted));
         assert_eq!(write(&read(&write(&rows)).unwrap()), write(&rows));
     }
 
     #[test]
     fn claims_are_of_what_exists_and_refuted_by_exchanged_columns() {
         let (effects, rows) = kept();
-        let claims = effects
-            .iter()
-            .flat_map(|of| of.claims.iter().map(move |it| (of, it)));
-        for (effect, claim) in claims {
+        let each = |nth: usize| std::iter::repeat(&effects[nth]).zip(&effects[nth].claims);
+        for (effect, claim) in (0..effects.len()).flat_map(each) {
             let Claim(says, figure, base, is, new) = claim.clone();
             let is_there = |name: &String| effect.columns.iter().any(|it| it.name == *name);
             assert!([&base, &new].into_iter().all(is_there), "{claim:?}");
             assert!(FIGURES.iter().any(|(name, _)| *name == figure), "{figure}");
-            let shows = verdict(claim, &rows, effect) == Verdict::Yes;
-            if matches!(is, Is::Less | Is::More) && shows {
-                let exchanged = Claim(says, figure, new, is, base);
-                let judged = verdict(&exchanged, &rows, effect);
-                assert_eq!(judged, Verdict::No, "{}: {claim:?}", effect.name);
+            let is_order = matches!(is, Is::Less | Is::More);
+            if is_order && verdict(claim, &rows, effect) == Verdict::Yes {
+                let exchanged = verdict(&Claim(says, figure, new, is, base), &rows, effect);
+                assert_eq!(exchanged, Verdict::No, "{}: {claim:?}", effect.name);
             }
         }
     }
@@ -280,19 +276,13 @@ mod test {
     fn two_settings_are_compared_under_the_load_of_the_first_column() {
         let (mut effects, mut rows) = kept();
         let effect = &mut effects[0];
-        for row in &mut rows {
-            let name = ["base", "new"][usize::from(row.column != effect.columns[0].name)];
-            row.column = name.to_owned();
-        }
-        rows.truncate(3);
-        rows.remove(1);
-        compare(
-            effect,
-            ("halt_poll_ns=0", "halt_poll_ns=7 halt_poll_ns_grow=3"),
-        );
+        rows = vec![rows.remove(0), rows.remove(1)];
+        (rows[0].column, rows[1].column) = ("base".to_owned(), "new".to_owned());
+        let settings = ("halt_poll_ns=0", "halt_poll_ns=7 halt_poll_ns_grow=3");
+        compare(effect, settings);
         let script = script(effect, 1);
-        let new = script.split("\nmeasured ").nth(2).unwrap();
-        assert!(new.ends_with("setting halt_poll_ns=7 halt_poll_ns_grow=3"));
+        let new = script.split("\nmeasured ").nth(2);
+        assert!(new.is_some_and(|it| it.ends_with("setting halt_poll_ns=7 halt_poll_ns_grow=3")));
         let text = compared(effect, &rows);
         assert!(text.contains("(`sleeps`) | 3.07 | 2.82 | -8 % |"), "{text}");
         assert!(text.contains("(`polls`) | 0 | 2.18 | from 0 |"), "{text}");
