@@ -33,6 +33,16 @@ type Look = Box<dyn FnOnce() + Send>;
 struct Reader {
     looks: Sender<Look>,
     thread: JoinHandle<()>,
+    tid: rustix::thread::Pid,
+}
+
+impl Reader {
+    /// Whether it waits for the kernel, deaf to signals.
+    fn stands_still(&self) -> bool {
+        let tid = self.tid.as_raw_nonzero();
+        let stat = Root::host().text(format!("proc/self/task/{tid}/stat"));
+        stat.is_ok_and(|stat| stat.contains(") D "))
+    }
 }
 
 /// Processes whose files a reader has waited for too long; none any more once that look is over.
@@ -72,7 +82,10 @@ pub(crate) fn look<T: Send + 'static>(
         drop(running);
     });
     reader.looks.send(work).map_err(|_| hangs())?;
-    if let Ok(found) = gives.recv_timeout(patience) {
+    let found = gives.recv_timeout(patience);
+    // One that is at work has much to read.
+    let slow = |_| (!reader.stands_still()).then(|| gives.recv_timeout(PATIENCE).ok());
+    if let Some(found) = found.map_or_else(|it| slow(it).flatten(), Some) {
         IDLE.set(Some(reader));
         return Ok(found);
     }
@@ -82,7 +95,7 @@ pub(crate) fn look<T: Send + 'static>(
 
 /// Ends this thread's reader; another look starts one. Gives how many are left behind.
 pub(crate) fn end() -> usize {
-    if let Some(Reader { looks, thread }) = IDLE.take() {
+    if let Some(Reader { looks, thread, .. }) = IDLE.take() {
         let tasks = || Root::host().list("proc/self/task").map_or(0, |it| it.len());
         let before = tasks();
         drop(looks);
@@ -112,14 +125,17 @@ fn patience(pid: Pid) -> Option<Duration> {
 
 fn start() -> io::Result<Reader> {
     let (looks, asked): (_, Receiver<Look>) = channel();
+    let (tells, told) = channel();
     let reader = thread::Builder::new().name("haltwise-proc".to_owned());
     let thread = reader.stack_size(STACK).spawn(move || {
         IS_READER.set(true);
+        tells.send(rustix::thread::gettid()).ok();
         for look in asked {
             look();
         }
     })?;
-    Ok(Reader { looks, thread })
+    let tid = told.recv().map_err(io::Error::other)?;
+    Ok(Reader { looks, thread, tid })
 }
 
 #[cfg(test)]
