@@ -9,7 +9,7 @@ mod view;
 
 use haltwise_capture::info::Clock;
 use haltwise_core::parameter::Parameter;
-use haltwise_host::knob::effect::{CeilingChange, Watched};
+use haltwise_host::knob::effect::Watched;
 use haltwise_host::knob::{
     self, KnobError, Proposal, Remark, Request, Settings, Snapshot, Target, Writer,
 };
@@ -110,7 +110,7 @@ fn look(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     let now = Snapshot::read(root)?;
     let proposal = now.propose(request)?;
     let mut view = Applied::new(root, &now, request, &proposal, &[]);
-    if change(root, &proposal).is_some() {
+    if sets_halt_poll_ns(&proposal) {
         view.warnings.extend(watching::look(root).warning());
     }
     Ok(view)
@@ -130,8 +130,8 @@ fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     view.done = true;
     view.step = step;
     view.undo = step.map(|_| view.reverts.clone());
-    let vms = if let Some(change) = change(root, &proposal) {
-        let vms = watching::watch(root, &change);
+    let vms = if sets_halt_poll_ns(&proposal) {
+        let vms = watching::look(root);
         view.warnings.extend(vms.warning());
         vms
     } else if request.wanted.iter().any(|(it, _)| it.is_ceiling()) {
@@ -146,16 +146,10 @@ fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     Ok(view)
 }
 
-/// The change of the ceiling, if it is among what was done.
-fn change(root: &Root, proposal: &Proposal) -> Option<CeilingChange> {
+fn sets_halt_poll_ns(proposal: &Proposal) -> bool {
     let ceiling = Target::Parameter(Parameter::HaltPollNs);
-    let mut changes = proposal.changes.iter().filter(|it| !it.is_made());
-    let change = changes.find(|it| it.target == ceiling)?;
-    let old = change.old.value.as_ref()?.parse().ok()?;
-    Some(CeilingChange {
-        old,
-        now: watching::knobs(root)?,
-    })
+    let mut changes = proposal.changes.iter();
+    changes.any(|it| it.target == ceiling && !it.is_made())
 }
 
 fn say(view: &Applied, json: bool) -> Result<(), Failure> {
