@@ -4,16 +4,15 @@
 //! comes by `pidfd_getfd`, which requires the right to `ptrace` the VMM; a child takes it (`taken`). What a
 //! VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
-pub(crate) mod sign;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use haltwise_core::ids::{Pid, VmKey};
 pub use haltwise_governor::protocol::Vm as Governed;
-use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
+use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION, read_memfd_name};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
@@ -316,7 +315,7 @@ fn shown_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
                 continue;
             }
         };
-        match sign::read(&link) {
+        match read_sign(&link) {
             Some((VERSION, fd)) => return Ok(fd),
             Some((found, _)) => other = Some(found),
             None => {}
@@ -334,6 +333,17 @@ fn gone(error: RootError, pid: Pid) -> CeilingError {
         return CeilingError::Gone(pid);
     }
     error.into()
+}
+
+/// Version, and number of the controlling end, given what `/proc` calls a descriptor.
+fn read_sign(link: &Path) -> Option<(u16, i32)> {
+    let name = link.to_str()?.strip_prefix("/memfd:")?;
+    read_memfd_name(name.strip_suffix(" (deleted)").unwrap_or(name))
+}
+
+/// Whether a descriptor says that its VMM can be asked by this version.
+pub(crate) fn shows_sign(link: &Path) -> bool {
+    read_sign(link).is_some_and(|(version, _)| version == VERSION)
 }
 
 #[cfg(test)]

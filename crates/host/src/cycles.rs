@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::collector::CollectError;
 use crate::cpus;
-use crate::perf::explain::{is_gone, refused};
+use crate::perf::open::{is_gone, refused};
 use crate::root::Root;
 
 /// Counters of every CPU that was online when they were opened.

@@ -8,7 +8,6 @@
 //! A process that ends while it is read is skipped: that is normal. One that we may not look into is
 //! counted in [`Scan::denied`]: there may be VMs that the scan does not see.
 
-mod agent;
 mod arguments;
 mod cgroup;
 #[doc(hidden)]
@@ -16,8 +15,6 @@ pub mod fuzz;
 mod identity;
 mod kubevirt;
 mod libvirt;
-mod living;
-mod machine;
 mod name;
 mod outside;
 mod presence;
@@ -34,12 +31,11 @@ use std::path::{Path, PathBuf};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
 
 use self::arguments::Arguments;
-use crate::ceiling::sign;
+pub(crate) use self::qemu::{AgentChannel, agent_channel};
+use crate::ceiling;
 use crate::process_files;
 use crate::root::{Root, RootError};
 
-pub(crate) use self::agent::{AgentChannel, agent_channel};
-use self::living::Living;
 pub(crate) use self::name::printable_within;
 pub use self::name::{LONGEST_NAME, printable};
 pub use self::outside::{OutsideTime, OutsideVmm, outside};
@@ -185,7 +181,7 @@ fn found(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
         label: VmLabel {
             name: named.name.unwrap_or_else(|| fallback_name(&comm, pid)),
             identity: named.identity,
-            machine: (vmm.kind == VmmKind::Qemu).then(|| machine::of(&arguments)),
+            machine: (vmm.kind == VmmKind::Qemu).then(|| qemu::machine(&arguments)),
             vmm: vmm.kind,
             ceiling_settable: Some(held.is_governed),
         },
@@ -215,7 +211,7 @@ impl Held {
                 Err(error) if error.is_absent() => continue,
                 Err(error) => return Err(error),
             };
-            held.is_governed |= sign::is_ours(&target);
+            held.is_governed |= ceiling::shows_sign(&target);
             let target = target.as_os_str().as_bytes();
             if target == b"anon_inode:kvm-vm" {
                 held.vms += 1;

@@ -3,21 +3,13 @@
 //! A guest is not trusted, and neither is its agent: replies are bounded in length and time, and only a number, Y or N
 //! ever comes out of one. Text of an agent stands in errors alone, cut and made printable. Five commands are used:
 //! `guest-info`, `guest-file-open`, `-read`, `-write` and `-close`, after `guest-sync-delimited`; never `guest-exec`.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `fuzz` | the entry point of the fuzz target |
-//! | `reply` | what an agent may answer |
-//! | `socket` | QEMU's socket of the agent |
-//! | `virsh` | libvirt, which holds that socket of its domains |
-//! | `sessions` | one conversation with each agent, and which of them are silent |
 
-pub(crate) mod fuzz;
-mod reply;
-mod sessions;
+pub(crate) mod reply;
 mod socket;
 mod virsh;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -32,8 +24,6 @@ use self::socket::Socket;
 use self::virsh::Virsh;
 use crate::discovery::{self, AgentChannel, agent_channel};
 use crate::root::{Root, RootError};
-
-pub(crate) use self::sessions::Sessions;
 
 /// How long an agent may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -276,6 +266,81 @@ fn path_of(parameter: Parameter) -> String {
 fn is_running(root: &Root, vm: VmKey) -> Result<(), AgentError> {
     let is_alive = discovery::is_alive(root, vm)?;
     is_alive.then_some(()).ok_or(AgentError::Gone(vm.pid))
+}
+
+/// Agents that were asked. All that one takes for its answers is limited together: one that was silent once is not waited for
+/// again, and one that is slow is silent.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(RefCell<BTreeMap<VmKey, Session>>);
+
+#[derive(Debug)]
+struct Session {
+    /// `None` where an answer may still be under way: the next conversation begins with another connection.
+    agent: Option<GuestAgent>,
+    patience: Duration,
+}
+
+impl Sessions {
+    /// A parameter in a guest; `None` if the VM has ended.
+    pub(crate) fn read(
+        &self,
+        root: &Root,
+        vm: VmKey,
+        parameter: Parameter,
+    ) -> Result<Option<Seen>, AgentError> {
+        match self.with(root, vm, |agent| agent.read(parameter)) {
+            Err(AgentError::Gone(_)) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        root: &Root,
+        vm: VmKey,
+        parameter: Parameter,
+        value: &str,
+    ) -> Result<(), AgentError> {
+        self.with(root, vm, |agent| agent.write(parameter, value))
+    }
+
+    fn with<T>(
+        &self,
+        root: &Root,
+        vm: VmKey,
+        act: impl FnOnce(&mut GuestAgent) -> Result<T, AgentError>,
+    ) -> Result<T, AgentError> {
+        let mut sessions = self.0.borrow_mut();
+        let session = sessions.entry(vm).or_insert(Session {
+            agent: None,
+            patience: PATIENCE,
+        });
+        if session.patience.is_zero() {
+            return Err(AgentError::Silent(vm.pid));
+        }
+        let began = Instant::now();
+        let until = began + session.patience;
+        let agent = match session.agent.take() {
+            Some(agent) => Ok(agent),
+            None => GuestAgent::of(root, vm, until),
+        };
+        let done = agent.and_then(|mut agent| {
+            agent.until = until;
+            let done = act(&mut agent);
+            let is_kept = matches!(
+                done,
+                Ok(_) | Err(AgentError::Refused { .. } | AgentError::Absent { .. })
+            );
+            session.agent = is_kept.then_some(agent);
+            done
+        });
+        let took = began.elapsed().saturating_sub(QUICK);
+        session.patience = match done {
+            Err(AgentError::Silent(_)) => Duration::ZERO,
+            _ => session.patience.saturating_sub(took),
+        };
+        done
+    }
 }
 
 #[cfg(test)]

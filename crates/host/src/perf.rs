@@ -18,7 +18,6 @@
 pub(crate) mod collector;
 mod counts;
 mod events;
-pub(crate) mod explain;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;
@@ -26,7 +25,6 @@ mod idle;
 mod layouts;
 pub(crate) mod open;
 mod places;
-mod record;
 #[cfg(test)]
 mod recorded;
 mod ring;

@@ -7,7 +7,7 @@ use haltwise_core::recording::{Missing, Mode};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags};
 
-use super::links::Links;
+use super::program::Links;
 use super::program::{Program, Role};
 use super::skel::collector::types::kernel_support;
 use super::skel::collector::{

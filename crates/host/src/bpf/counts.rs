@@ -9,9 +9,8 @@ use haltwise_core::ids::Tid;
 use libbpf_rs::{MapCore, MapFlags, MapMut};
 
 use super::attach::explain;
-use super::record::Place;
+use super::record::{self, Place};
 use super::skel::collector::types::{count_hist, vcpu_counts};
-use super::wake;
 use crate::bytes::{u32_at, u32s_at, u64_at};
 use crate::collector::CollectError;
 
@@ -80,7 +79,7 @@ impl Totals {
         let mut wakes = [0; 5];
         let facts = words(offset_of!(vcpu_counts, wakes), WAKE_FACTS);
         for (index, count) in (0_u8..=u8::MAX).zip(facts) {
-            let source: WakeSource = wake::source(wake::facts_of_index(index));
+            let source: WakeSource = record::source(record::wake_facts_of_index(index));
             wakes[usize::from(source.code())] += count;
         }
         HaltCounts {

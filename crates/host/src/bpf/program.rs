@@ -5,9 +5,15 @@
               them timed"
 )]
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::{ProgramMut, libbpf_sys};
+use haltwise_core::recording::Missing;
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
+
+use super::attach::explain;
+use crate::bytes::u64_at;
+use crate::collector::CollectError;
 
 /// Purpose of a program: sums are kept by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,4 +104,150 @@ pub(super) fn start_timing() -> Option<OwnedFd> {
     }
     // SAFETY: the kernel has just made this descriptor for us; no other code owns it.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Links in the order in which they were made, the one that sends a record last: then the first record
+/// finds everything else in place. They go in the opposite order, for every one takes the kernel its
+/// time, tens of milliseconds on a busy host: what goes earlier is missing from the records of that time.
+#[derive(Debug)]
+pub(super) struct Links<L = Link>(Vec<L>);
+
+impl<L> Links<L> {
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn push(&mut self, link: L) {
+        self.0.push(link);
+    }
+
+    /// Keeps the link of a program that a recording can do without; else says what is missing.
+    pub(super) fn keep(
+        &mut self,
+        attached: libbpf_rs::Result<L>,
+        tracepoint: &str,
+        field: &str,
+        without_it: &str,
+    ) -> Option<Missing> {
+        let why = match attached {
+            Ok(link) => {
+                self.push(link);
+                return None;
+            }
+            Err(error) => format!("tracepoint {tracepoint} cannot be attached ({error})"),
+        };
+        Some(Missing::new(field, format!("{without_it}: {why}")))
+    }
+
+    pub(super) fn detach(&mut self) {
+        while let Some(link) = self.0.pop() {
+            drop(link);
+        }
+    }
+}
+
+impl Links {
+    /// Attaches all programs that a recording can do without; says what is missing where one cannot be.
+    pub(super) fn attach_all(&mut self, programs: &[Program<'_>]) -> Vec<Missing> {
+        let optional = programs.iter().filter_map(|(_, program, without)| {
+            let (field, without_it) = (*without)?;
+            self.attach(program, field, without_it)
+        });
+        optional.collect()
+    }
+
+    /// Attaches a program that a recording can do without; else says what is missing.
+    pub(super) fn attach(
+        &mut self,
+        program: &ProgramMut<'_>,
+        field: &str,
+        without_it: &str,
+    ) -> Option<Missing> {
+        let section = program.section().to_string_lossy();
+        let tracepoint = section.rsplit('/').next().unwrap_or_default();
+        self.keep(program.attach(), tracepoint, field, without_it)
+    }
+}
+
+impl<L> Drop for Links<L> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+macro_rules! left_out {
+    ($runs:literal) => {
+        concat!($runs, " that the kernel left out")
+    };
+}
+
+/// Data that is missing when the kernel leaves out runs of a program, where KVM's halts are recorded.
+pub(super) fn of_kvm(role: Role) -> &'static str {
+    match role {
+        Role::Halt => left_out!("halts: runs of kvm_vcpu_wakeup's program"),
+        Role::Window => left_out!("grow and shrink: runs of kvm_halt_poll_ns's program"),
+        Role::Waking => left_out!("wake-ups: runs of sched_waking's program"),
+        Role::Other => left_out!("what woke: runs of programs of interrupts and timers"),
+        Role::Exit | Role::Emulation | Role::AboutExits => left_out!("exits: runs of programs"),
+    }
+}
+
+/// The same where idle CPUs are.
+pub(super) fn of_idle(role: Role) -> &'static str {
+    match role {
+        Role::Halt => left_out!("idle periods: runs of cpu_idle's program"),
+        Role::Window => left_out!("grow and shrink: runs of guest_halt_poll_ns's program"),
+        Role::Waking => left_out!("wakes: runs of sched_wake_idle_without_ipi's program"),
+        other => of_kvm(other),
+    }
+}
+
+/// Count that programs keep under a key of a map, summed over all CPUs.
+pub(super) fn count_of(map: &impl MapCore, key: u32, what: &str) -> Result<u64, CollectError> {
+    let per_cpu = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY);
+    let per_cpu = per_cpu.map_err(explain(what))?.unwrap_or_default();
+    Ok(per_cpu.iter().filter_map(|bytes| u64_at(bytes, 0)).sum())
+}
+
+/// How often the kernel left programs out, by the data that is missing.
+///
+/// A program that is under way on a CPU is not begun again there (`__bpf_trace_run` in `kernel/trace/bpf_trace.c`, from
+/// 6.1 on): the kernel counts a miss, and what the run would have reported is lost as in a full ring.
+pub(super) fn missed(
+    programs: &[Program<'_>],
+    of: fn(Role) -> &'static str,
+) -> impl Iterator<Item = (u64, &'static str)> {
+    let mut counts = BTreeMap::<_, u64>::new();
+    for (role, program, _) in programs {
+        *counts.entry(of(*role)).or_default() += misses(program.as_fd());
+    }
+    counts.into_iter().map(|(of, count)| (count, of))
+}
+
+#[cfg(test)]
+mod test {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    struct DropOrder<'a>(&'a RefCell<Vec<u8>>, u8);
+
+    impl Drop for DropOrder<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().push(self.1);
+        }
+    }
+
+    #[test]
+    fn what_came_last_goes_first() {
+        let gone = RefCell::default();
+        let three = || {
+            let mut links = Links::none();
+            (0..3).for_each(|nth| links.push(DropOrder(&gone, nth)));
+            links
+        };
+        three().detach();
+        drop(three());
+        assert_eq!(*gone.borrow(), [2, 1, 0, 2, 1, 0]);
+    }
 }

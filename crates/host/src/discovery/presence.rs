@@ -11,9 +11,9 @@ use haltwise_core::event::{Facts, Observable, Paused, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
 use haltwise_core::recording::Roster;
 
-use super::running::{LOOKS, PAUSE, VcpuThreads, is_in_kvm_run};
+use super::RosterBuilder;
+use super::running::{LOOKS, Living, PAUSE, VcpuThreads, is_in_kvm_run};
 use super::work::Work;
-use super::{Living, RosterBuilder};
 use crate::clock;
 use crate::root::Root;
 

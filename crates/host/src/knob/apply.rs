@@ -4,9 +4,8 @@ use haltwise_core::parameter::Values;
 
 use super::baseline::Baseline;
 use super::error::{Foreign, KnobError};
-use super::persist;
 use super::snapshot::Snapshot;
-use super::target::{Change, Target};
+use super::target::{Change, Target, here};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
@@ -58,7 +57,7 @@ impl Snapshot {
 
     fn persist(&self, request: &Request, proposal: &mut Proposal) -> Result<(), KnobError> {
         let root = &self.machine.root;
-        let files = persist::here(root);
+        let files = here(root);
         if files.is_empty() {
             return Err(KnobError::NoPlace);
         }

@@ -1,8 +1,7 @@
 //! Why a setting was not changed.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use haltwise_core::parameter::{Parameter, ValueError};
 

@@ -1,9 +1,9 @@
 //! The baseline, and what a crash or a boot made of it: for `status`, and as the state of `writer`. Changes nothing.
 
 use super::baseline::{Baseline, CutOff, Held, settle};
+use super::disk::{self, Lock};
 use super::error::{Foreign, KnobError};
 use super::machine::Machine;
-use super::own::{self, Lock};
 use super::target::Target;
 use crate::root::Root;
 
@@ -16,7 +16,7 @@ const LONGEST: u64 = 1 << 30;
 /// The baseline on disk; `None` if nothing was ever set.
 pub(super) fn read(root: &Root) -> Result<Option<Baseline>, KnobError> {
     let path = root.path(BASELINE);
-    let Some(text) = own::read(&path, LONGEST)? else {
+    let Some(text) = disk::read_ours(&path, LONGEST)? else {
         return Ok(None);
     };
     let baseline = serde_json::from_slice(&text).map_err(|error| error.to_string());

@@ -8,9 +8,8 @@ use haltwise_core::parameter::Parameter;
 
 use super::apply::{Proposal, Request};
 use super::baseline::{Baseline, Held, Intent};
-use super::disk;
+use super::disk::{self, Lock};
 use super::error::KnobError;
-use super::own::Lock;
 use super::snapshot::{self, BASELINE, Snapshot};
 use super::target::{Change, Found, Target};
 use super::undo::{Reversal, Why};

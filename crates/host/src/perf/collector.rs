@@ -10,13 +10,11 @@ use super::counts::Counts;
 use super::events::{Events, Seen, SeenWhat};
 use super::places::Places;
 use super::ring::{Given, Rings};
-use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting};
-use crate::losses;
-use crate::params;
+use crate::collector::{CollectError, CollectOptions, Collector, Counting, push_lost};
 use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
 use crate::tracefs::Tracefs;
+use crate::{clock, params};
 
 /// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
@@ -233,7 +231,7 @@ impl PerfCollector {
             (unaccounted.always, "KVM event counted but not recorded"),
             (unaccounted.watched, Lost::SCHED),
         ] {
-            losses::push(&mut facts.lost, now_ns, count, place);
+            push_lost(&mut facts.lost, now_ns, count, place);
         }
         Ok(())
     }

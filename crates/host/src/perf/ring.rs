@@ -7,12 +7,10 @@ use haltwise_core::decode::Order;
 use haltwise_core::event::Facts;
 use perf_event::{Counter, Sampler};
 
-use super::explain::{explain, is_gone};
-use super::open;
-use super::record::{self, Record};
-use crate::collector::CollectError;
+use super::open::{self, explain, is_gone};
+use crate::bytes::{u32_at, u64_at};
+use crate::collector::{CollectError, Losses, RingLosses, push_lost};
 use crate::cpus;
-use crate::losses::{self, Losses, RingLosses};
 use crate::opaque::Opaque;
 use crate::root::Root;
 
@@ -110,7 +108,7 @@ impl Rings {
         ];
         self.losses.report(&mut facts.lost, now_ns, counts);
         let place = "event too late to be put in order";
-        losses::push(&mut facts.lost, now_ns, order.take_late(), place);
+        push_lost(&mut facts.lost, now_ns, order.take_late(), place);
     }
 
     /// Closes the rings. The kernel counted every event: how many it neither recorded nor told as lost shows only now,
@@ -204,7 +202,7 @@ impl Ring {
     fn read(&mut self, mut take: impl FnMut(u64, Given<'_>) -> Option<Of>) {
         while let Some(record) = self.owner.next_record() {
             let body = record.to_contiguous();
-            let understood = match record::parse(record.ty(), &body) {
+            let understood = match parse(record.ty(), &body) {
                 Some(Record::Sample { pid, time_ns, raw }) => {
                     let of = take(time_ns, Given::Event { pid, raw });
                     self.read.always += u64::from(of == Some(Of::Always));
@@ -251,6 +249,45 @@ fn ring_bytes(total: u32, cpus: usize) -> usize {
         .clamp(512 << 10, 16 << 20)
 }
 
+const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_SAMPLE: u32 = 9;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    Sample {
+        /// The process that ran, as this PID namespace numbers it.
+        pid: u32,
+        time_ns: u64,
+        raw: &'a [u8],
+    },
+    Lost {
+        count: u64,
+        time_ns: u64,
+    },
+    /// A record of a kind that we did not ask for (throttling): no data of ours.
+    Other,
+}
+
+/// Reads the body of a record of type `kind`; `None` if it is too short for its kind.
+pub(super) fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
+    match kind {
+        PERF_RECORD_SAMPLE => {
+            let length = usize::try_from(u32_at(body, 16)?).ok()?;
+            Some(Record::Sample {
+                pid: u32_at(body, 0)?,
+                time_ns: u64_at(body, 8)?,
+                raw: body.get(20..20_usize.checked_add(length)?)?,
+            })
+        }
+        // id, lost, then the trailer: pid, tid, time.
+        PERF_RECORD_LOST => Some(Record::Lost {
+            count: u64_at(body, 8)?,
+            time_ns: u64_at(body, 24)?,
+        }),
+        _ => Some(Record::Other),
+    }
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -261,5 +298,17 @@ mod test {
         assert_eq!(ring_bytes(16 << 20, 3), 8 << 20);
         assert_eq!(ring_bytes(16 << 20, 256), 512 << 10);
         assert_eq!(ring_bytes(u32::MAX, 1), 16 << 20);
+    }
+
+    #[test]
+    fn losses_carry_their_number() {
+        let body = [1_u64, 42, 0, 77].map(u64::to_ne_bytes).concat();
+        let expected = Record::Lost {
+            count: 42,
+            time_ns: 77,
+        };
+        assert_eq!(parse(PERF_RECORD_LOST, &body), Some(expected));
+        assert_eq!(parse(PERF_RECORD_LOST, &body[..31]), None);
+        assert_eq!(parse(5, &[]), Some(Record::Other));
     }
 }
