@@ -1,11 +1,12 @@
 //! Implementation of `haltwise apply`: examines a request, and with `--yes` makes the changes and watches whether
 //! the VMs that run follow.
 //!
-//! [`view`] holds what is said, [`text`] lays it out; what `undo` and `status` share is in [`crate::knob`].
+//! [`view`] holds what is said; what `undo` and `status` share is in [`crate::knob`].
 
-mod follow;
-mod text;
 mod view;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use haltwise_capture::info::Clock;
 use haltwise_core::parameter::Parameter;
@@ -18,10 +19,13 @@ use haltwise_host::root::Root;
 use haltwise_host::support::KernelRelease;
 
 use self::view::{Applied, PlanView};
+use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::ceilings::{self, Unset};
 use crate::knob::explain::explain;
+use crate::knob::text::{changes, page_cut_off, vms};
 use crate::knob::{value, watching, who};
+use crate::page::{Page, harmless};
 use crate::plan::Plan;
 use crate::state::GivenRoot;
 use crate::terminal;
@@ -96,7 +100,7 @@ pub(crate) fn run(options: &ApplyOptions, wanted: Wanted) -> Outcome {
     let is_partial = view.scope != "vm" && view.vms.iter().any(refuses);
     let outcome = Ok(Exit::of_partial(is_partial || !view.unset.is_empty()));
     match plan {
-        Some(plan) if options.follow => follow::follow(options, plan, &request.wanted, outcome),
+        Some(plan) if options.follow => follow(options, plan, &request.wanted, outcome),
         _ => outcome,
     }
 }
@@ -153,7 +157,7 @@ fn sets_halt_poll_ns(proposal: &Proposal) -> bool {
 }
 
 fn say(view: &Applied, json: bool) -> Result<(), Failure> {
-    terminal::show(json, view, |view| text::render(view, terminal::columns()))
+    terminal::show(json, view, |view| render(view, terminal::columns()))
 }
 
 /// Whether a plan was made for this host, and for what is set here now.
@@ -216,4 +220,89 @@ fn remarks(root: &Root, request: &Request) -> Vec<String> {
     });
     all.extend(knob::at_boot(&lines, &wanted));
     all.into_iter().map(text).chain(overruled).collect()
+}
+
+/// Between two looks for VMs that came.
+const EVERY: Duration = Duration::from_secs(2);
+/// Between two looks whether a signal came.
+const STEP: Duration = Duration::from_millis(100);
+
+/// `apply PLAN --follow`: VMs that come later get what the plan has for their name. Goes on until a signal comes. `set` are the VMs of the plan's own apply, and `outcome` is what came of that.
+fn follow(options: &ApplyOptions, plan: &Plan, set: &[(Target, u32)], outcome: Outcome) -> Outcome {
+    let interrupt = Interrupt::watch()?;
+    let mut known: BTreeSet<Target> = set.iter().map(|(target, _)| *target).collect();
+    terminal::say("Waiting for VMs of the plan; Ctrl-C ends it, and leaves what is set.");
+    while interrupt.came().is_none() {
+        for _ in 0..EVERY.as_millis() / STEP.as_millis() {
+            if interrupt.came().is_some() {
+                return outcome;
+            }
+            std::thread::sleep(STEP);
+        }
+        let (mut new, _) = ceilings::of_plan(&options.root, &plan.ceilings)?;
+        new.retain(|(target, _)| known.insert(*target));
+        for ceiling in new {
+            // A request each: one that has ended again, or that another process changes, keeps no other from its
+            // ceiling.
+            let request = Request {
+                wanted: vec![ceiling],
+                take_over: options.take_over,
+                ..Request::default()
+            };
+            match act(&options.root, &request) {
+                Ok(view) => say(&view, options.json)?,
+                Err(error) => terminal::complain(&explain(error)),
+            }
+        }
+    }
+    outcome
+}
+
+fn render(view: &Applied, width: usize) -> String {
+    let mut page = Page::new(width);
+    if let Some(settled) = &view.settled {
+        page_cut_off(&mut page, settled);
+    }
+    if let Some(plan) = &view.plan {
+        let text = format!("{}: {}", harmless(&plan.goal), harmless(&plan.reason));
+        page.wrapped("Plan: ", &text, 6);
+    }
+    for already in &view.already {
+        let name = harmless(&already.name);
+        page.wrapped("", &format!("{name} is {} already.", already.value), 2);
+    }
+    if view.turns.is_empty() {
+        page.line("There is nothing to do.");
+    } else {
+        let what = if view.done { "Set" } else { "Would set" };
+        let whom = match view.scope {
+            "vm" | "both" => "",
+            "guest" => ", for all CPUs of this guest",
+            _ => ", for the whole host (every VM without its own ceiling)",
+        };
+        page.wrapped("", &format!("{what}{whom}:"), 2);
+        changes(&mut page, &view.turns);
+        for text in &view.taken_over {
+            page.wrapped("Taken over: ", &harmless(text), 2);
+        }
+    }
+    for Unset { vm, why } in &view.unset {
+        let text = format!("{}: {}.", harmless(vm), harmless(why));
+        page.wrapped("Not set: ", &text, 9);
+    }
+    for warning in &view.warnings {
+        page.wrapped("Warning: ", &harmless(warning), 9);
+    }
+    if view.done {
+        vms(&mut page, &view.vms, view.vms_unwatched.as_deref());
+    } else if !view.turns.is_empty() {
+        let reverts = harmless(&view.reverts);
+        let text =
+            format!("Nothing was changed; --yes makes the changes, `{reverts}` reverts them.");
+        page.wrapped("", &text, 2);
+    }
+    if let Some(undo) = &view.undo {
+        page.whole_line(&format!("Undo: {}", harmless(undo)));
+    }
+    page.finish()
 }

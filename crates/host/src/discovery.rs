@@ -9,12 +9,10 @@
 //! counted in [`Scan::denied`]: there may be VMs that the scan does not see.
 
 mod arguments;
-mod cgroup;
 #[doc(hidden)]
 pub mod fuzz;
 mod identity;
-mod kubevirt;
-mod libvirt;
+mod managers;
 mod name;
 mod outside;
 mod presence;

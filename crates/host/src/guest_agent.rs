@@ -6,7 +6,6 @@
 
 pub(crate) mod reply;
 mod socket;
-mod virsh;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,8 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::reply::{Handle, Info, Piece};
-use self::socket::Socket;
-use self::virsh::Virsh;
+use self::socket::{Socket, Virsh};
 use crate::discovery::{self, AgentChannel, agent_channel};
 use crate::root::{Root, RootError};
 

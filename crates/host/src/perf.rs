@@ -18,11 +18,9 @@
 pub(crate) mod collector;
 mod counts;
 mod events;
-mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod idle;
-mod layouts;
 pub(crate) mod open;
 mod places;
 #[cfg(test)]

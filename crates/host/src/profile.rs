@@ -20,16 +20,13 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod kallsyms;
-mod maps;
 pub(crate) mod namer;
 mod open;
 mod profiler;
 mod record;
-mod refusal;
 mod sampled_threads;
 mod symbol_cache;
 mod symbols;
-mod written_name;
 
 use haltwise_core::ids::Pid;
 use haltwise_core::profile::Event;

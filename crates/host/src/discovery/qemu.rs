@@ -10,7 +10,7 @@ use haltwise_core::ids::{Pid, VcpuId, VmmKind};
 use haltwise_core::vmm::Machine;
 
 use super::arguments::Arguments;
-use super::{libvirt, program, vmm};
+use super::{managers, program, vmm};
 use crate::process_files;
 use crate::root::{Root, RootError};
 
@@ -194,7 +194,7 @@ fn found(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
     let Some(port) = agent_port(&arguments) else {
         return Ok(AgentChannel::Absent);
     };
-    let domain = name(&arguments).map(|name| libvirt::domain(root, pid, &name));
+    let domain = name(&arguments).map(|name| managers::domain(root, pid, &name));
     if let Some(uuid) = domain.and_then(|domain| domain.uuid) {
         return Ok(AgentChannel::Libvirt(uuid));
     }

@@ -11,11 +11,9 @@ use haltwise_core::profile::Space;
 use haltwise_core::recording::Missing;
 
 use super::elf::Functions;
-use super::files::Ask;
+use super::files::{self, Ask, Mapping, written_name};
 use super::kallsyms::Kallsyms;
-use super::maps::{self, Mapping};
 use super::namer::Namer;
-use super::written_name::written_name;
 use crate::opaque::Opaque;
 use crate::process_files;
 use crate::root::Root;
@@ -96,12 +94,12 @@ impl Symbols {
     /// A function of a process; `None` if no code lies at the address.
     pub(super) fn user(&mut self, pid: u32, address: u64, now_ns: u64) -> Option<Place> {
         let process = self.processes.entry(pid).or_default();
-        if maps::find(&process.mappings, address).is_none()
+        if files::find_mapping(&process.mappings, address).is_none()
             && now_ns.saturating_sub(process.looked_ns) >= LOOK_AGAIN_NS
         {
             process.look(&self.root, pid, now_ns);
         }
-        let mapping = maps::find(&process.mappings, address)?.clone();
+        let mapping = files::find_mapping(&process.mappings, address)?.clone();
         let offset = mapping.offset.wrapping_add(address - mapping.start);
         let symbol = self.function(pid, &mapping, offset);
         Some(Place {
@@ -142,7 +140,7 @@ struct Vdso {
 impl Vdso {
     fn own(root: &Root) -> Option<Self> {
         let maps = root.text("proc/self/maps").ok()?;
-        let mappings = maps::parse(&maps);
+        let mappings = files::parse_maps(&maps);
         let vdso = mappings.iter().find(|mapping| mapping.path == VDSO)?;
         let mut code = vec![0; usize::try_from(vdso.end - vdso.start).ok()?];
         let memory = File::open(root.path("proc/self/mem")).ok()?;
@@ -165,7 +163,7 @@ impl Process {
             root.long_bytes(format!("proc/{pid}/maps"), KALLSYMS_MOST)
         });
         if let Ok(Ok(bytes)) = maps {
-            self.mappings = maps::parse(&String::from_utf8_lossy(&bytes));
+            self.mappings = files::parse_maps(&String::from_utf8_lossy(&bytes));
         }
     }
 }

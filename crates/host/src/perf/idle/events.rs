@@ -5,7 +5,7 @@ use haltwise_core::event::WakeSource;
 use haltwise_core::kvm::Call;
 use haltwise_core::recording::Missing;
 
-use super::super::layouts::{Kind, Layouts};
+use super::super::events::{Kind, Layouts};
 use super::super::ring::Tracepoint;
 use crate::collector::CollectError;
 use crate::tracefs::Tracefs;
