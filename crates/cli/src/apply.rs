@@ -29,8 +29,6 @@ use crate::page::{Page, harmless};
 use crate::plan::Plan;
 use crate::state::GivenRoot;
 use crate::terminal;
-
-/// Options beside the values.
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -61,7 +59,6 @@ pub(crate) struct ApplyOptions {
 pub(crate) struct Wanted {
     pub(crate) targets: Vec<(Target, u32)>,
     pub(crate) plan: Option<Plan>,
-    /// Ceilings of the plan that cannot be set now.
     pub(crate) unset: Vec<Unset>,
 }
 
@@ -221,8 +218,6 @@ fn remarks(root: &Root, request: &Request) -> Vec<String> {
     all.extend(knob::at_boot(&lines, &wanted));
     all.into_iter().map(text).chain(overruled).collect()
 }
-
-/// Between two looks for VMs that came.
 const EVERY: Duration = Duration::from_secs(2);
 /// Between two looks whether a signal came.
 const STEP: Duration = Duration::from_millis(100);

@@ -17,7 +17,6 @@ struct Start {
     work: Work,
 }
 
-/// Starts a detached thread; whether that worked.
 pub(crate) fn start(socket: OwnedFd, work: Work) -> bool {
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: room for attributes, which this fills.

@@ -21,7 +21,6 @@ use crate::process_files;
 use crate::root::{Root, RootError};
 use crate::taken::{self, At, Failed, Shown, Step, Wait};
 
-/// Name of a VM's fd in `/proc`.
 const VM: &str = "anon_inode:kvm-vm";
 
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +111,6 @@ impl Governor {
         Self::vms_of(&[self]).remove(0)
     }
 
-    /// Those of many VMMs, which are asked at the same time.
     pub fn vms_of(all: &[&Self]) -> Vec<Result<Vec<Governed>, CeilingError>> {
         let asked: Vec<_> = all.iter().map(|it| it.send(Request::List)).collect();
         let wait = Wait::begin();
@@ -153,7 +151,6 @@ impl Governor {
         Ok(vms.copied().collect())
     }
 
-    /// One of its VMs, by the order of their fds.
     pub fn vm(&self, ordinal: u32) -> Result<Option<Governed>, CeilingError> {
         let mut vms = self.vms()?;
         vms.sort_by_key(|vm| vm.fd);
@@ -295,7 +292,6 @@ fn is_static(root: &Root, pid: Pid) -> bool {
     matches!(maps, Ok(Ok(maps)) if !maps.lines().any(|line| line.contains("/ld-")))
 }
 
-/// The number of the controlling end in a VMM, as its memfd tells.
 fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
     process_files::look(root, pid, move |root| shown_number(root, pid))?
 }

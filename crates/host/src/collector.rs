@@ -76,7 +76,6 @@ pub trait Collector: std::fmt::Debug {
     /// Reads the CPU time of all VMs' threads now, and not only every ten seconds: the roster has it.
     fn look_at_threads(&mut self) {}
 
-    /// VMs and vCPUs seen so far that are not forgotten.
     fn roster(&self) -> &Roster;
 
     fn missing(&self) -> Vec<Missing>;
@@ -123,9 +122,7 @@ impl Counting {
 
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// One record for each halt, or counts only.
     pub mode: Mode,
-    /// The VMs wanted, by process; empty for all.
     pub vms: Vec<Pid>,
     pub interval: Duration,
     /// Size of the buffer between kernel and recorder, in bytes (a power of two).
@@ -216,7 +213,6 @@ pub(crate) fn push_lost(lost: &mut Vec<Lost>, time_ns: u64, count: u64, place: &
     }
 }
 
-/// Events and records that were not read from a ring of perf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RingLosses {
     pub(crate) lost: u64,
@@ -229,7 +225,6 @@ pub(crate) struct RingLosses {
 pub(crate) struct Losses(BTreeMap<&'static str, u64>);
 
 impl Losses {
-    /// Reports what these counts have grown by since.
     pub(crate) fn report(
         &mut self,
         lost: &mut Vec<Lost>,

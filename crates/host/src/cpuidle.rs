@@ -27,7 +27,6 @@ pub struct CpuidleCollector {
     last_ns: u64,
 }
 
-/// cpuidle's counts of a CPU, in the state that polls and in all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Counters {
     polls: u64,
@@ -69,7 +68,6 @@ impl CpuidleCollector {
         Ok(all)
     }
 
-    /// One row for each CPU that was idle since the last reading.
     fn take_rows(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
         let read = self.read()?;
         let now_ns = clock::monotonic_ns();
@@ -238,7 +236,6 @@ impl Collector for CpuidleCollector {
 pub(crate) struct Machine {
     root: Root,
     roster: RosterBuilder,
-    /// The governor is haltpoll, which has a ceiling.
     pub(crate) is_haltpoll: bool,
     ends: BTreeMap<u32, u64>,
     pub(crate) counting: Counting,
@@ -291,7 +288,6 @@ impl Machine {
         self.is_haltpoll.then(|| self.root.number(path).ok())?
     }
 
-    /// Takes a period, under the ceiling in force, as the facts that it is.
     pub(crate) fn take(&mut self, period: &Period, ceiling_ns: Option<u32>, facts: &mut Facts) {
         let last = self.ends.entry(period.cpu).or_default();
         let halt = period.halt(*last, ceiling_ns);

@@ -60,7 +60,6 @@ pub struct VmProcess {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
     pub tid: Tid,
-    /// The vCPU that its name tells of.
     pub id: VcpuId,
     pub comm: String,
 }
@@ -87,9 +86,7 @@ impl VmProcess {
 #[derive(Debug, Default)]
 pub struct Scan {
     pub vms: Vec<VmProcess>,
-    /// Processes that we may not look into.
     pub denied: usize,
-    /// Processes whose files could not be read for other reasons, with these.
     pub failed: Vec<RootError>,
 }
 

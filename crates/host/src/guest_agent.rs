@@ -23,7 +23,6 @@ use self::socket::{Socket, Virsh};
 use crate::discovery::{self, AgentChannel, agent_channel};
 use crate::root::{Root, RootError};
 
-/// How long an agent may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// This much of each read or write of a parameter does not count against `PATIENCE`: a recording may ask for hours.
 const QUICK: Duration = Duration::from_millis(250);
@@ -32,7 +31,6 @@ const LONGEST_VALUE: usize = 64;
 /// A new one at each boot of a Linux guest (random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const BOOT_ID_LENGTH: usize = 36;
-/// The commands without which nothing can be read or set.
 const NEEDED: [&str; 4] = [
     "guest-file-open",
     "guest-file-read",
@@ -106,7 +104,6 @@ pub(crate) struct GuestAgent {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Its value, as the kernel writes it.
     pub(crate) value: String,
     /// The guest's boot; `None` where its agent does not read that out.
     pub(crate) boot: Option<String>,
@@ -119,7 +116,6 @@ enum Line {
 }
 
 impl GuestAgent {
-    /// Finds the agent of a VM that runs, and asks it what it permits.
     pub(crate) fn of(root: &Root, vm: VmKey, until: Instant) -> Result<Self, AgentError> {
         let pid = vm.pid;
         is_running(root, vm)?;
@@ -165,7 +161,6 @@ impl GuestAgent {
         Ok(text.filter(is_uuid))
     }
 
-    /// A file's one line, if it is text and short.
     fn read_file(&mut self, path: &str) -> Result<Option<String>, AgentError> {
         let handle = self.open(path, "r")?;
         let arguments = json!({"handle": handle, "count": LONGEST_VALUE});
@@ -177,7 +172,6 @@ impl GuestAgent {
         Ok(text.map(|text| text.strip_suffix('\n').unwrap_or(&text).to_owned()))
     }
 
-    /// A parameter, and in which boot of the guest.
     pub(crate) fn read(&mut self, parameter: Parameter) -> Result<Seen, AgentError> {
         let pid = self.key.pid;
         let text = self
@@ -260,7 +254,6 @@ fn path_of(parameter: Parameter) -> String {
     format!("/{}", parameter.path())
 }
 
-/// Fails where the process is not the one that was meant.
 fn is_running(root: &Root, vm: VmKey) -> Result<(), AgentError> {
     let is_alive = discovery::is_alive(root, vm)?;
     is_alive.then_some(()).ok_or(AgentError::Gone(vm.pid))
@@ -279,7 +272,6 @@ struct Session {
 }
 
 impl Sessions {
-    /// A parameter in a guest; `None` if the VM has ended.
     pub(crate) fn read(
         &self,
         root: &Root,

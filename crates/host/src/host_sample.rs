@@ -43,7 +43,6 @@ impl Times {
     }
 }
 
-/// How long each CPU has been busy since boot.
 pub(crate) fn busy_of_each(root: &Root) -> BTreeMap<u32, u64> {
     let text = root.text("proc/stat").unwrap_or_default();
     let of = |line: &str| {

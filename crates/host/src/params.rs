@@ -88,7 +88,6 @@ fn others() -> impl Iterator<Item = Source> {
     })
 }
 
-/// The modules that give KVM its processor.
 const VENDORS: [&str; 3] = ["kvm_intel", "kvm_amd", "kvm_pvm"];
 
 pub fn read(root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
@@ -182,7 +181,6 @@ pub enum Look {
     Window(Side),
 }
 
-/// Reads the settings again and again and tells what changed.
 #[derive(Debug, Default)]
 pub struct Watch {
     last: BTreeMap<(String, KnobScope), Last>,

@@ -16,7 +16,6 @@ use crate::root::Root;
 /// Memory of the process that reads files of VMMs: twice what it keeps of them at most.
 const READER_BYTES: u64 = 1 << 30;
 
-/// CPU time of the same, in seconds.
 const READER_SECONDS: u64 = 60;
 
 const READER_FILES: u64 = 512;
@@ -28,16 +27,12 @@ const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a duty of its own")]
 pub struct Duties<'a> {
-    /// Where it writes: directories that are there.
     pub writes: &'a [PathBuf],
-    /// It starts processes that name functions of VMMs.
     pub names_functions: bool,
-    /// It may have to end a command that it has started.
     pub ends_command: bool,
     /// It opens perf events as VMs come: the source tracepoints does, and a profiler.
     pub opens_events: bool,
     pub sets_ceilings: bool,
-    /// It accepts connections on a socket that listens already.
     pub serves: bool,
 }
 

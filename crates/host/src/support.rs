@@ -32,7 +32,6 @@ haltwise_core::names! {
 pub struct Finding {
     pub level: Level,
     pub what: String,
-    /// Why it matters, or where it comes from.
     pub why: String,
     pub remedy: Option<String>,
 }
@@ -80,7 +79,6 @@ pub struct Support {
     pub knobs: Vec<Knob>,
     pub bpf: Result<(), Refusal>,
     pub tracepoints: Result<(), Refusal>,
-    /// Everything worth knowing, in no order of weight.
     pub findings: Vec<Finding>,
 }
 
@@ -259,7 +257,6 @@ impl KernelRelease {
         })
     }
 
-    /// Whether it is of this version or a later one.
     pub fn is_from(&self, major: u32, minor: u32) -> bool {
         self.version >= Version::new(major, minor)
     }

@@ -11,7 +11,6 @@ use rustix::mount::{MountFlags, mount};
 use crate::collector::CollectError;
 use crate::root::{Root, RootError};
 
-/// Where tracefs is looked for, in this order.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 #[derive(Debug, Clone)]
@@ -83,7 +82,6 @@ impl Tracefs {
         }
     }
 
-    /// The format file of an event, as it is.
     pub(crate) fn format_of(&self, system: &str, name: &str) -> Result<String, RootError> {
         let path = format!("{}/events/{system}/{name}/format", self.at);
         self.root.text(path)
@@ -139,13 +137,10 @@ pub struct EventFormat {
 pub struct Field {
     pub name: String,
     pub offset: usize,
-    /// How many bytes it has.
     pub size: usize,
-    /// It may be negative.
     pub signed: bool,
 }
 
-/// Part of a format file that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FormatError(String);
@@ -180,7 +175,6 @@ impl EventFormat {
         })
     }
 
-    /// Every field, in the order of the file.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }

@@ -274,7 +274,6 @@ impl Slow {
         })
     }
 
-    /// Which of these a host does not keep, and why.
     pub fn missing(&self, root: &Root) -> Vec<Missing> {
         let one = |field: &str, error: RootError| Missing::new(field, error.to_string());
         let idle = cpus_with_cpuidle(root).err();

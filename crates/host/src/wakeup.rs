@@ -47,7 +47,6 @@ const POLLED: f64 = 0.95;
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub gaps: Vec<Nanos>,
-    /// How often, if time allows.
     pub repetitions: u32,
     /// No repetition begins that would probably not end within this.
     pub budget: Nanos,
@@ -216,7 +215,6 @@ const WARM_UP: u64 = 8;
 const SPIN_MARGIN_NS: u64 = 200_000;
 
 pub(super) struct Pair {
-    /// From an answer to the next signal.
     pub(super) gap: Nanos,
     pub(super) rounds: u64,
     /// Whether the sleeper sleeps, or looks for the signal all the time.
@@ -231,7 +229,6 @@ pub(super) struct Round {
     pub(super) latency_ns: u64,
     pub(super) waking_ns: u64,
     pub(super) cpu_ns: u64,
-    /// Polling time of a sleeper that polls.
     pub(super) poll_ns: u64,
 }
 

@@ -30,7 +30,6 @@ impl Unset {
     }
 }
 
-/// The processes that are meant; all must be there.
 fn selected<'a>(
     vms: &'a [VmProcess],
     wanted: &[VmSelector],

@@ -6,7 +6,6 @@ use haltwise_host::knob::KnobError;
 
 use crate::exit::{Exit, Failure};
 
-/// The exit code of a refusal, and what to do about it.
 type Advice = (Exit, Option<&'static str>);
 
 const AS_ROOT: Advice = (Exit::Denied, Some("run it as root"));

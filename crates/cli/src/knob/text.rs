@@ -113,7 +113,6 @@ pub(crate) fn vm_table(
     }
 }
 
-/// A paragraph for each text that is said of VMs.
 pub(crate) fn of_vms<'a>(page: &mut Page, said: impl Iterator<Item = (&'a str, String)>) {
     for (names, text) in each_once(said) {
         page.wrapped(&name(&names, page.width()), &text, 4);

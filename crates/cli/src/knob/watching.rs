@@ -71,7 +71,6 @@ pub(crate) fn refuses(vm: &Watched) -> Option<&'static str> {
     }
 }
 
-/// Looks at the VMs under the settings in force.
 pub(crate) fn look(root: &Root) -> Vms {
     let Some(now) = knobs(root) else {
         return Vms::unwatched("KVM's parameters are not there".to_owned());

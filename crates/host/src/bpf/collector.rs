@@ -34,7 +34,6 @@ const WALK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=2_000_000_000;
 const WALK_PART: u64 = 400;
 /// Between two walks, however much of the unknown halts.
 const WALK_AGAIN_NS: u64 = 20_000_000;
-/// Between two looks at the kernel's counts of losses.
 const LOSSES_NS: u64 = 500_000_000;
 
 #[derive(Debug)]
@@ -134,7 +133,6 @@ impl BpfCollector {
         Ok(())
     }
 
-    /// When the next walk is due, if nothing asks for one before.
     fn walk_after_ns(&self) -> u64 {
         let after_ns = self.walk_took_ns.saturating_mul(WALK_PART);
         after_ns.clamp(*WALK_NS.start(), *WALK_NS.end())
@@ -145,7 +143,6 @@ impl BpfCollector {
         self.places.learn_all(found, param, now_ns);
     }
 
-    /// Where KVM's counters stand, if this kernel has them.
     fn start_stats(&mut self) -> Result<(), CollectError> {
         self.drain_stats(&mut Facts::default())?;
         if self.attached.has(kernel_support::SUPPORT_HISTS) {

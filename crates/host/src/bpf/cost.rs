@@ -14,7 +14,6 @@ use crate::root::Root;
 use crate::{companion, sandbox};
 
 const SAMPLE_NS: u64 = 200_000_000;
-/// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
 
 #[derive(Debug, Default)]
@@ -128,7 +127,6 @@ pub(super) enum Timer {
     },
 }
 
-/// The kernel times programs as long as this is there.
 #[derive(Debug)]
 pub(super) enum Timing {
     Own { _held: OwnedFd },

@@ -127,14 +127,12 @@ impl CountsReader {
         self.last_ns
     }
 
-    /// Counts up to `now_ns` are not reported.
     pub(super) fn begin(&mut self, all: Vec<Seen>, now_ns: u64) {
         self.last_ns = Some(now_ns);
         let before = all.into_iter().map(|seen| (seen.slot, seen.totals));
         self.before.extend(before);
     }
 
-    /// Counts of the kernel so far. `used`: slots taken so far.
     pub(super) fn look(map: &MapMut<'_>, used: u32) -> Result<Vec<Seen>, CollectError> {
         let mut all = Vec::new();
         for slot in 0..used {

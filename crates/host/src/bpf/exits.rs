@@ -76,7 +76,6 @@ impl ExitCounter {
         self.skel.maps.threads.as_fd()
     }
 
-    /// Counts no more. What was counted can still be read.
     pub(super) fn detach(&mut self) {
         self.links.detach();
     }
@@ -89,7 +88,6 @@ impl ExitCounter {
         &self.missing
     }
 
-    /// One row for each vCPU thread and cause that anything came of since the last call.
     pub(super) fn read(
         &mut self,
         place: &mut dyn FnMut(Who) -> Place,
@@ -136,7 +134,6 @@ impl ExitCounter {
         })
     }
 
-    /// Exits that could not be counted since the last call, by cause.
     pub(super) fn lost(&mut self, now_ns: u64) -> Result<Vec<Lost>, CollectError> {
         let map = &self.skel.maps.lost;
         let count = |cause: exit_lost| count_of(map, cause.0, "read the count of lost exits");
@@ -161,7 +158,6 @@ const LOST: [(exit_lost, &str); 2] = [
     ),
 ];
 
-/// Decodes any bytes as a count and reads all of it: the door for fuzzing.
 #[doc(hidden)]
 pub fn fuzz_cell(bytes: &[u8]) -> Option<Exits> {
     let cell = Cell::decode(bytes, false)?;

@@ -300,7 +300,6 @@ fn wake(has: impl Fn(idle_flag) -> bool) -> WakeSource {
     }
 }
 
-/// Decodes any bytes as a record and reads every fact of it: the door for fuzzing.
 #[doc(hidden)]
 pub fn fuzz_idle(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
     let period = decode(bytes)?;

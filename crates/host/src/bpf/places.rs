@@ -86,7 +86,6 @@ impl Places {
         unread.chain(unnamed).collect()
     }
 
-    /// VMs that were called by the number of their process get their names.
     fn name_waiting(&mut self) {
         for (process, label) in self.labels.walk() {
             let several = self.has_several(process.pid);
@@ -111,7 +110,6 @@ impl Places {
         self.vms.roster.roster()
     }
 
-    /// Takes over what a walk found, while the module's ceiling is `param`; gives the VMs.
     pub(super) fn learn(&mut self, found: &[FoundVcpu], param: Option<u32>) -> BTreeSet<VmIndex> {
         self.name_waiting();
         let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
@@ -173,7 +171,6 @@ impl Places {
         self.by_vcpu.get(&(halt.vcpu, halt.tid)).copied()
     }
 
-    /// Where a walk put this vCPU, if it ever ran.
     pub(super) fn of_found(&self, vcpu: &FoundVcpu) -> Option<Place> {
         self.by_vcpu.get(&(vcpu.address, vcpu.tid?.0)).copied()
     }
@@ -256,7 +253,6 @@ impl Places {
     }
 }
 
-/// Why KVM never sees a halt of this vCPU.
 fn blind(found: &FoundVcpu) -> Option<&'static str> {
     if found.hlt_in_guest {
         Some("exits on HLT are disabled (KVM_CAP_X86_DISABLE_EXITS; QEMU: -overcommit cpu-pm=on)")

@@ -62,7 +62,6 @@ impl Runs {
     }
 }
 
-/// How often a program ran and for how long, while timing was on.
 pub(super) fn run_count(program: BorrowedFd<'_>) -> Runs {
     info(program).map_or_else(Runs::default, |info| Runs {
         count: info.run_cnt,
@@ -95,7 +94,6 @@ fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     (failed == 0).then_some(info)
 }
 
-/// Has the kernel time programs for as long as this is there.
 pub(super) fn start_timing() -> Option<OwnedFd> {
     // SAFETY: takes a plain enum value and returns a new descriptor or a negative number.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
@@ -156,7 +154,6 @@ impl Links {
         optional.collect()
     }
 
-    /// Attaches a program that a recording can do without; else says what is missing.
     pub(super) fn attach(
         &mut self,
         program: &ProgramMut<'_>,
@@ -192,7 +189,6 @@ pub(super) fn of_kvm(role: Role) -> &'static str {
     }
 }
 
-/// The same where idle CPUs are.
 pub(super) fn of_idle(role: Role) -> &'static str {
     match role {
         Role::Halt => left_out!("idle periods: runs of cpu_idle's program"),
@@ -202,7 +198,6 @@ pub(super) fn of_idle(role: Role) -> &'static str {
     }
 }
 
-/// Count that programs keep under a key of a map, summed over all CPUs.
 pub(super) fn count_of(map: &impl MapCore, key: u32, what: &str) -> Result<u64, CollectError> {
     let per_cpu = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY);
     let per_cpu = per_cpu.map_err(explain(what))?.unwrap_or_default();

@@ -69,7 +69,6 @@ impl RawHalt {
         self.has(flag).then_some(value)
     }
 
-    /// The vCPU's number, where the kernel side knew it.
     pub(super) fn vcpu_id(&self) -> Option<VcpuId> {
         let known =
             halt_flag::HALT_VCPU_KNOWN.0 | halt_flag::HALT_GREW.0 | halt_flag::HALT_SHRANK.0;
@@ -171,7 +170,6 @@ impl RawHalt {
     }
 }
 
-/// Decodes any bytes as a record and reads every fact of it: the door for fuzzing.
 #[doc(hidden)]
 pub fn fuzz_record(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
     let raw = RawHalt::decode(bytes)?;

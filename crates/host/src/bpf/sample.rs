@@ -99,7 +99,6 @@ impl SampleFilter {
         Ok(())
     }
 
-    /// Ends sampling. What was counted can still be read.
     pub(crate) fn detach(&mut self) {
         self.links.clear();
     }

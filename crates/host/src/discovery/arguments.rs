@@ -16,7 +16,6 @@ impl Arguments {
         Self(text.map(Cow::into_owned).collect())
     }
 
-    /// The last part of the path of the program, as its caller named it.
     pub(super) fn program(&self) -> Option<&str> {
         let first = self.0.first()?;
         first.rsplit('/').next().filter(|name| !name.is_empty())

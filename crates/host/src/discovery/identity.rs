@@ -50,7 +50,6 @@ pub(super) fn of(root: &Root, pid: Pid, vmm: &Vmm, arguments: &Arguments) -> Nam
     }
 }
 
-/// A UUID in its usual form, in lower case; `None` for any other text.
 pub(super) fn well_formed_uuid(text: &str) -> Option<String> {
     let mut parts = text.split('-').map(|part| {
         let is_hex = part.bytes().all(|c| c.is_ascii_hexdigit());

@@ -27,7 +27,6 @@ pub(super) struct Cgroup {
     pub(super) pod_uid: Option<String>,
 }
 
-/// That of a process; nothing where it is the hierarchy's root, or cannot be read.
 pub(super) fn cgroup(root: &Root, pid: Pid) -> Cgroup {
     let text = root.text(format!("proc/{pid}/cgroup")).unwrap_or_default();
     path(&text).map(read).unwrap_or_default()

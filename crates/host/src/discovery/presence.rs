@@ -20,7 +20,6 @@ use crate::root::Root;
 /// Between two looks at a VM that ran when last looked at, or is known to be paused.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// Between two looks at one that seems to be paused.
 const AGAIN: Duration = PAUSE;
 
 #[derive(Debug)]
@@ -57,7 +56,6 @@ pub(crate) struct Presence {
     pub(crate) roster: RosterBuilder,
     known: Known,
     living: Living,
-    /// Those that are paused, or seem to be.
     held: BTreeMap<VmIndex, Held>,
     work: Work,
     looked_ns: u64,

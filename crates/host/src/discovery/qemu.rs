@@ -47,7 +47,6 @@ pub(super) fn uuid(arguments: &Arguments) -> Option<String> {
         .or_else(of_tables)
 }
 
-/// Proxmox VE's number of the VM, for which its QEMU has an option.
 pub(super) fn vmid(arguments: &Arguments) -> Option<String> {
     option(arguments, "id").map(str::to_owned)
 }
@@ -56,7 +55,6 @@ const AGENT: &str = "org.qemu.guest_agent.0";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentPort {
-    /// The path of the socket that it leads to, if that has one.
     pub(super) path: Option<String>,
 }
 
@@ -178,7 +176,6 @@ pub(crate) enum AgentChannel {
     OtherVmm,
 }
 
-/// Where the agent in the guest of this process can be asked.
 pub(crate) fn agent_channel(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
     process_files::look(root, pid, move |root| found(root, pid))?
 }

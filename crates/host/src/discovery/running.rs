@@ -24,14 +24,11 @@ const KVM_RUN: u64 = 0xae80;
 pub(super) const LOOKS: u32 = 4;
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 
-/// Which threads may run the vCPUs of a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VcpuThreads {
-    /// These do, and no other.
     Known(Vec<Tid>),
     /// The kernel says that none of its vCPUs has ever run.
     NeverRan,
-    /// Any thread of its process may.
     Any,
 }
 
@@ -89,7 +86,6 @@ fn is_stopped(root: &Root, pid: Pid) -> bool {
     state.trim_start().starts_with(['T', 't'])
 }
 
-/// Which of these VMs run, by their processes and the threads of their vCPUs.
 pub fn are_running(root: &Root, vms: &[(Pid, VcpuThreads)]) -> Vec<Option<bool>> {
     settled(vms, |(pid, threads)| is_in_kvm_run(root, *pid, threads))
 }
@@ -141,7 +137,6 @@ const DESCRIPTORS: usize = 256;
 
 const READ_NS: u64 = 500_000_000;
 
-/// The processes of the VMs that are there, each by its first VM.
 #[derive(Debug, Default)]
 pub(crate) struct Living {
     watched: BTreeMap<VmKey, Option<OwnedFd>>,

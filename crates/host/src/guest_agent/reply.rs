@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::LONGEST_VALUE;
 use crate::discovery::printable_within;
 
-/// More of an error is not shown, in characters.
 const LONGEST_TEXT: usize = 240;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +70,6 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Wrong> {
     }
 }
 
-/// Text of an agent or of virsh, made printable.
 pub(super) fn shown(text: &str) -> String {
     let text = printable_within(text, LONGEST_TEXT);
     text.unwrap_or_else(|| "an error without text".to_owned())

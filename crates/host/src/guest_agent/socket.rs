@@ -71,7 +71,6 @@ impl Socket {
         }
     }
 
-    /// One request and the line that answers it.
     pub(super) fn ask(&mut self, request: &str, until: Instant) -> Result<Vec<u8>, AgentError> {
         self.send(format!("{request}\n").as_bytes(), until)?;
         self.take(b'\n', until)
@@ -226,7 +225,6 @@ impl Virsh {
     }
 }
 
-/// Reads to the end, up to a limit, and reports that.
 fn read_all<R: Read + Send + 'static>(
     from: Option<R>,
     ended: mpsc::Sender<()>,

@@ -11,7 +11,6 @@ use super::target::{Change, Target, here};
 pub struct Request {
     /// Targets and the values that they should have, times in nanoseconds.
     pub wanted: Vec<(Target, u32)>,
-    /// Also write boot files for the parameters of this machine.
     pub persist: bool,
     pub take_over: bool,
 }

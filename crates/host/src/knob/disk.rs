@@ -61,7 +61,6 @@ pub(super) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), KnobErro
     flush_directory_of(path)
 }
 
-/// Removes what a crash left of [`replace`].
 pub(super) fn clear(path: &Path) -> Result<(), KnobError> {
     let temporary = temporary(path);
     if temporary.symlink_metadata().is_ok() {
@@ -141,7 +140,6 @@ fn untrusted(path: &Path, why: &'static str) -> KnobError {
     }
 }
 
-/// Makes the directory of a path, for us alone.
 pub(super) fn make_directory_of(path: &Path) -> Result<(), KnobError> {
     let Some(directory) = path.parent() else {
         return Ok(());

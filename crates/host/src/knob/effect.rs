@@ -23,7 +23,6 @@ pub struct FoundVm<'a> {
 }
 
 impl<'a> FoundVm<'a> {
-    /// The VMs of these vCPUs, by process and number.
     pub fn all(found: &'a [FoundVcpu]) -> Vec<Self> {
         let mut processes: BTreeMap<Pid, Vec<(u64, Vec<&FoundVcpu>)>> = BTreeMap::new();
         for vcpu in found {
@@ -63,13 +62,11 @@ impl<'a> FoundVm<'a> {
         windows.clone().min().zip(windows.max())
     }
 
-    /// The vCPUs on which the guest is known to have disabled host polling.
     pub fn disabled(&self) -> Vec<u32> {
         let disabled = self.vcpus.iter().filter(|vcpu| vcpu.is_disabled());
         disabled.map(|vcpu| vcpu.id.0).collect()
     }
 
-    /// Why no halt of it reaches KVM's halt path.
     pub fn blind(&self) -> Option<&'static str> {
         if self.vcpus.iter().any(|vcpu| vcpu.hlt_in_guest) {
             Some("exits on HLT are disabled: halts stay inside the guest")
@@ -80,7 +77,6 @@ impl<'a> FoundVm<'a> {
         }
     }
 
-    /// Its process, and the threads that run its vCPUs.
     pub fn threads(&self) -> (Pid, VcpuThreads) {
         let tids = self.vcpus.iter().map(|vcpu| vcpu.tid);
         (self.pid, VcpuThreads::of_vcpus(tids))
@@ -91,7 +87,6 @@ impl<'a> FoundVm<'a> {
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     Follows,
-    /// It has a cap of its own, which no parameter changes.
     OwnCap,
     /// Its guest disabled host polling on every vCPU (`MSR_KVM_POLL_CONTROL`): no ceiling is in force.
     GuestDisabled,

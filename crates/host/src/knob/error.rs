@@ -92,7 +92,6 @@ pub enum KnobError {
     Nothing,
 }
 
-/// Something that haltwise had set and that was modified externally since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
     pub target: Target,
@@ -163,7 +162,6 @@ fn several(all: &[Foreign]) -> String {
     format!("{}: modified externally{reloaded}", all.join("; "))
 }
 
-/// Why an effect on a file failed: `what` was tried.
 pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KnobError {
     let path = path.to_owned();
     move |source| match source.kind() {

@@ -17,7 +17,6 @@ use crate::params;
 use crate::root::{Root, RootError};
 use crate::support::KernelRelease;
 
-/// No boot file of ours is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -201,7 +200,6 @@ fn file(root: &Root, boot_file: BootFile) -> Result<Option<String>, KnobError> {
     })
 }
 
-/// That a VM which is not found has ended.
 fn ended(target: Target) -> Result<(), KnobError> {
     match target {
         Target::Ceiling(vm) => Err(CeilingError::Gone(vm.pid).into()),

@@ -10,7 +10,6 @@ use crate::root::Root;
 /// Where the baseline lies, below a [`Root`].
 pub const BASELINE: &str = "var/lib/haltwise/baseline.json";
 
-/// No baseline is read further than this, in bytes.
 const LONGEST: u64 = 1 << 30;
 
 /// The baseline on disk; `None` if nothing was ever set.
@@ -32,7 +31,6 @@ pub struct Snapshot {
     pub baseline: Baseline,
     /// A change that was cut off, and what became of it by what can be seen.
     pub cut_off: Option<CutOff>,
-    /// Parameters that a boot has reset, and what was set of VMs that have ended.
     pub(super) gone: Vec<Held>,
     pub(super) boot: String,
     pub(super) machine: Machine,
@@ -80,7 +78,6 @@ impl Snapshot {
         Ok(std::mem::replace(&mut self.baseline, settled.baseline))
     }
 
-    /// Targets that haltwise set and that were modified externally, or whose value is not known.
     pub fn held_now(&self) -> Result<HeldNow, KnobError> {
         let mut now = HeldNow::default();
         for held in &self.baseline.held {

@@ -31,7 +31,6 @@ pub struct InGuest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootFile {
-    /// Options for module `kvm` when it is loaded.
     Modprobe,
     /// Written through sysfs at boot: for a `kvm` that is built in, or loaded from an initramfs that
     /// does not have the other file.
@@ -47,7 +46,6 @@ pub struct Found {
     pub(super) guest_boot: Option<String>,
 }
 
-/// A change of a target, from the request to the write and back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub target: Target,
@@ -105,7 +103,6 @@ impl Target {
         }
     }
 
-    /// Whether it is of one VM, and ends with it.
     pub const fn is_of_vm(self) -> bool {
         matches!(self, Self::Ceiling(_) | Self::Guest(_))
     }

@@ -30,7 +30,6 @@ pub struct Left {
     pub target: Target,
     pub found: Option<String>,
     pub why: Why,
-    /// Message where there is no answer.
     pub said: Option<String>,
 }
 
@@ -43,7 +42,6 @@ pub enum Why {
     Restored,
     /// The machine has booted since, or KVM was loaded again, which reset it.
     Rebooted,
-    /// Its guest has booted since, which reset it.
     GuestBooted,
     Ended,
     /// Its VMM, or the agent in its guest, does not answer, or denies it; the next undo tries again.

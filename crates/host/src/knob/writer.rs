@@ -55,14 +55,12 @@ impl Writer {
         &self.now
     }
 
-    /// Writes the baseline: it is on the disk when this returns.
     fn record(&self) -> Result<(), KnobError> {
         let text = serde_json::to_string_pretty(&self.now.baseline).map_err(KnobError::Encode)?;
         let path = self.now.machine.root.path(BASELINE);
         disk::replace(&path, &format!("{text}\n"), 0o600)
     }
 
-    /// Finds out what became of what was cut off just now.
     fn settle(&mut self) -> Result<(), KnobError> {
         let before = self.now.settle()?;
         self.record_settled(&before);
@@ -137,7 +135,6 @@ impl Writer {
         Ok(Some(step))
     }
 
-    /// Held entry of a target that has never been set.
     fn held(&self, target: Target, found: &Found) -> Held {
         Held {
             target,

@@ -16,7 +16,6 @@ use crate::support::{KernelRelease, Rights};
 use crate::tracefs::Tracefs;
 use crate::{clock, params};
 
-/// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
 
 /// Fields that no kernel lets this source see.
@@ -125,7 +124,6 @@ impl PerfCollector {
         self.rings.open_online(&self.root, bytes, &always, &watched)
     }
 
-    /// Lets the kernel pass the sleeps and wake-ups of the threads known now.
     fn watch_threads(&mut self) -> Result<(), CollectError> {
         let Some(tids) = self.places.take_changed() else {
             return Ok(());

@@ -30,7 +30,6 @@ pub(super) enum SeenWhat {
 }
 
 impl SeenWhat {
-    /// The thread of a vCPU, of KVM's own events.
     pub(super) fn vcpu(self) -> Option<Tid> {
         match self {
             Self::Whole(What::VcpuWakeup { tid, .. } | What::HaltPollNs { tid, .. }) => Some(tid),
@@ -145,7 +144,6 @@ impl Events {
         watched.collect()
     }
 
-    /// Whether sleeps and wake-ups can be seen at all.
     pub(super) fn sees_sched(&self) -> bool {
         let has = |event| self.0.all().iter().any(|it| it.kind == event);
         has(Event::Waking) && has(Event::Switch)
@@ -242,7 +240,6 @@ impl<K: Kind> Layouts<K> {
         &self.all
     }
 
-    /// `None` of bytes that are no event of these.
     pub(super) fn of<'a>(&'a self, raw: &'a [u8]) -> Option<Values<'a, K>> {
         let id = self.common_type.read(raw)?;
         let layout = self.all.iter().find(|layout| layout.id == id)?;
@@ -259,7 +256,6 @@ impl<K: Kind> Values<'_, K> {
         self.layout.fields.get(at)?.as_ref()
     }
 
-    /// Whether this kernel has a field.
     pub(super) fn has(&self, at: usize) -> bool {
         self.field(at).is_some()
     }

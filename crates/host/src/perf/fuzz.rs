@@ -14,7 +14,6 @@ use super::events::{Events, SeenWhat};
 use super::ring::{self, Record};
 use crate::tracefs::EventFormat;
 
-/// The formats of a real kernel, as the fixtures keep them.
 pub(super) const FORMATS: [&str; 4] = [
     include_str!("../../tests/fixtures/kvm_vcpu_wakeup.format"),
     include_str!("../../tests/fixtures/kvm_halt_poll_ns.format"),

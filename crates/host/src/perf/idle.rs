@@ -200,7 +200,6 @@ const OVERDUE_NS: u64 = 1_000_000_000;
 /// Clocks that differ by less are the same: `CLOCK_MONOTONIC` read twice.
 const SAME_CLOCK_NS: u64 = 100_000_000;
 
-/// Timers by the address of their `struct hrtimer`.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     armed: BTreeMap<u64, Armed>,
@@ -208,7 +207,6 @@ pub(super) struct Timers {
 
 #[derive(Debug, Clone, Copy)]
 struct Armed {
-    /// On the timer's own clock.
     expires_ns: u64,
     armed_ns: u64,
 }

@@ -51,7 +51,6 @@ struct Process {
 }
 
 impl Process {
-    /// The first of its VMs, or another one.
     fn vm(&self, ordinal: u32) -> VmKey {
         VmKey {
             ordinal,
@@ -201,7 +200,6 @@ impl Places {
         std::mem::take(&mut self.changed).then(|| self.threads.keys().copied().collect())
     }
 
-    /// Writes the windows last seen into the roster.
     pub(super) fn refresh_roster(&mut self) {
         for (&tid, thread) in &self.threads {
             if let Some(vcpu) = thread.vcpu {
@@ -343,7 +341,6 @@ impl Places {
         }
     }
 
-    /// The VM of the first of these threads whose halts were placed.
     fn vm_of_any(&self, tids: &[Tid]) -> Option<VmIndex> {
         let threads = tids.iter().filter_map(|tid| self.threads.get(tid));
         threads
@@ -352,7 +349,6 @@ impl Places {
             .next()
     }
 
-    /// The first VM of a process but for those that are given.
     fn free_vm(&mut self, process: &Process, given: &BTreeSet<VmIndex>) -> VmIndex {
         let mut ordinal = 0;
         loop {

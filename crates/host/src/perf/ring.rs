@@ -31,7 +31,6 @@ pub(super) enum Of {
     Watched,
 }
 
-/// How many events there were of the ones and the others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EventCounts {
     pub(super) always: u64,
@@ -73,12 +72,10 @@ impl Rings {
         Ok(())
     }
 
-    /// Records these in place of those that were watched so far.
     pub(super) fn watch(&mut self, watched: &[Tracepoint]) -> Result<(), CollectError> {
         self.each(|ring| ring.watch(watched))
     }
 
-    /// Ends recording. What is in the rings stays readable.
     pub(super) fn disable(&mut self) -> Result<(), CollectError> {
         self.each(Ring::disable)
     }
@@ -132,9 +129,7 @@ struct Ring {
     owner: Opaque<Sampler>,
     others: Vec<Counter>,
     watched: Vec<Counter>,
-    /// Sum of the counts of watched events that were replaced.
     retired: u64,
-    /// Events that were read and understood so far.
     read: EventCounts,
     losses: RingLosses,
 }
@@ -160,7 +155,6 @@ impl Ring {
         Ok(ring)
     }
 
-    /// An event that writes into this ring too, disabled.
     fn shared(&self, id: u64, filter: Option<&str>) -> io::Result<Counter> {
         let counter = open::tracepoint(id, filter, self.cpu, self.bytes)?;
         open::share_ring(&counter, &self.owner)?;

@@ -28,7 +28,6 @@ const REPETITIONS: usize = 31;
 
 type Priced = Result<Estimate, String>;
 
-/// Measures them, and adds them to what was found; what could not be measured becomes a note.
 pub fn add(found: &mut Written, plan: &Plan) {
     let why_not = match is_guest() {
         Some(true) => return put(found, measured(plan)),
@@ -98,7 +97,6 @@ fn of_differences(differences: &[f64]) -> Priced {
     Ok(price)
 }
 
-/// The difference of two medians, by so many `parts`.
 fn difference(with: &[u64], without: &[u64], parts: f64) -> Option<f64> {
     Some((middle(with)? - middle(without)?) / parts)
 }

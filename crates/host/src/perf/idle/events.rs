@@ -12,7 +12,6 @@ use crate::tracefs::Tracefs;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// `power:cpu_idle` with a state.
     Enter {
         cpu: u32,
         state: u32,
@@ -21,7 +20,6 @@ pub(super) enum Seen {
     Of(u32, Did),
     /// The same of the CPU that recorded it.
     Here(Did),
-    /// `timer:hrtimer_start`.
     Arm {
         timer: u64,
         expires_ns: u64,
@@ -91,7 +89,6 @@ impl Event {
         }
     }
 
-    /// The field that is missing without it, and what that means.
     fn without(self) -> [&'static str; 2] {
         match self {
             // Nothing can be recorded without it.
