@@ -77,12 +77,12 @@ const WATCHED: Duration = Duration::from_millis(100);
 /// Two CPUs that we may use and that were idle for longest just now: for the sleeper, and for its waker. With one CPU it is
 /// both.
 pub fn idlest_cpus(root: &Root) -> std::io::Result<[u32; 2]> {
-    let before = usage::idle_of_cpus(root);
-    std::thread::sleep(WATCHED);
-    let after = usage::idle_of_cpus(root);
-    let idle = |cpu: &u32| after.get(cpu)?.checked_sub(*before.get(cpu)?);
+    let before = host_sample::busy_of_each(root);
+    thread::sleep(WATCHED);
+    let after = host_sample::busy_of_each(root);
+    let busy = |cpu: &u32| after.get(cpu)?.checked_sub(*before.get(cpu)?);
     let mut cpus = allowed_cpus()?;
-    cpus.sort_by_key(|cpu| std::cmp::Reverse(idle(cpu)));
+    cpus.sort_by_key(|cpu| busy(cpu).unwrap_or(u64::MAX));
     let first = cpus.first().copied().ok_or(std::io::ErrorKind::NotFound)?;
     Ok([first, cpus.get(1).copied().unwrap_or(first)])
 }

@@ -157,7 +157,7 @@ pub(super) fn attach(options: &CollectOptions, root: &Root) -> Result<Attached, 
     let walk = walk.map_err(explain("attach the walk over open files"))?;
     let mut attached = Attached {
         skel: Opaque(skel),
-        links: Links::none(),
+        links: Links::default(),
         walk,
         missing: Vec::new(),
     };
@@ -233,7 +233,7 @@ impl Attached {
 
     fn attach_tracepoints(&mut self) -> Result<(), CollectError> {
         let progs = &self.skel.progs;
-        let mut links = Links::none();
+        let mut links = Links::default();
         let missing = links.attach_all(&programs(progs));
         // Last, so that the first halt finds everything else in place.
         let wakeup = progs.on_vcpu_wakeup.attach();

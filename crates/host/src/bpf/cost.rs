@@ -18,7 +18,7 @@ const PERIOD_NS: u64 = 4_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    timing: Option<Timing>,
+    is_timed: bool,
     timer: Timer,
     sample_start_ns: u64,
     at_start: [Runs; ROLES],
@@ -39,14 +39,14 @@ impl Cost {
 
     pub(super) fn tick(&mut self, now_ns: u64, programs: &[Program<'_>]) {
         let since_ns = *self.attached_since_ns.get_or_insert(now_ns);
-        if self.timing.is_some() {
+        if self.is_timed {
             if now_ns.saturating_sub(self.sample_start_ns) >= SAMPLE_NS {
                 self.end_sample(now_ns, programs);
             }
         } else if now_ns >= self.next_ns.max(since_ns) {
             self.next_ns = now_ns + PERIOD_NS;
             self.sample_start_ns = now_ns;
-            self.timing = self.timer.begin();
+            self.is_timed = self.timer.begin();
             self.at_start = runs(programs);
         }
     }
@@ -64,10 +64,10 @@ impl Cost {
     }
 
     fn end_sample(&mut self, now_ns: u64, programs: &[Program<'_>]) {
-        let Some(timing) = self.timing.take() else {
+        if !std::mem::take(&mut self.is_timed) {
             return;
-        };
-        self.timer.end(timing);
+        }
+        self.timer.end();
         let since_start = runs(programs).into_iter().zip(self.at_start);
         for (sum, (end, start)) in self.sampled.iter_mut().zip(since_start) {
             sum.add(end.since(start));
@@ -118,53 +118,40 @@ const END: u8 = 0;
 /// Has the kernel time programs. That takes `CAP_SYS_ADMIN`, which is everything: so a recorder has a child for it
 /// that can do nothing else, and drops the right itself.
 #[derive(Debug, Default)]
-pub(super) enum Timer {
-    #[default]
-    Own,
-    Helper {
-        process: Child,
-        asks: ChildStdin,
-    },
-}
-
-#[derive(Debug)]
-pub(super) enum Timing {
-    Own { _held: OwnedFd },
-    Helper,
+struct Timer {
+    /// The kernel times programs as long as this is there.
+    timing: Option<OwnedFd>,
+    child: Option<(Child, ChildStdin)>,
 }
 
 impl Timer {
-    pub(super) fn hand_over(&mut self, root: &Root) -> io::Result<()> {
+    fn hand_over(&mut self, root: &Root) -> io::Result<()> {
         let mut process = companion::command(root, companion::TIMER).spawn()?;
-        let asks = process.stdin.take();
-        let asks = asks.ok_or(io::ErrorKind::BrokenPipe)?;
-        *self = Self::Helper { process, asks };
+        let asks = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        self.child = Some((process, asks));
         Ok(())
     }
 
-    pub(super) fn begin(&mut self) -> Option<Timing> {
-        match self {
-            Self::Own => Some(Timing::Own {
-                _held: start_timing()?,
-            }),
-            Self::Helper { asks, .. } => {
-                asks.write_all(&[BEGIN]).ok()?;
-                Some(Timing::Helper)
-            }
+    /// Whether programs are timed from now on.
+    fn begin(&mut self) -> bool {
+        if let Some((_, asks)) = &mut self.child {
+            return asks.write_all(&[BEGIN]).is_ok();
         }
+        self.timing = start_timing();
+        self.timing.is_some()
     }
 
-    pub(super) fn end(&mut self, timing: Timing) {
-        match (timing, self) {
-            (Timing::Helper, Self::Helper { asks, .. }) => drop(asks.write_all(&[END])),
-            (own, _) => drop(own),
+    fn end(&mut self) {
+        self.timing = None;
+        if let Some((_, asks)) = &mut self.child {
+            drop(asks.write_all(&[END]));
         }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        if let Self::Helper { process, .. } = self {
+        if let Some((process, _)) = &mut self.child {
             drop(process.kill());
             drop(process.wait());
         }

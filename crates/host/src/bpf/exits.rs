@@ -268,7 +268,7 @@ fn settle(
 
 /// Attaches what was loaded. A part that a kernel lacks is missing, and no error.
 pub(super) fn attach(progs: &ExitsProgs<'_>) -> (Links, Vec<Missing>) {
-    let mut links = Links::none();
+    let mut links = Links::default();
     let mut missing = links.attach_all(&programs(progs));
     // Exits last, so that the first finds everything else in place. Older kernels tell more with an
     // exit: where the program for those cannot be attached, the other can.

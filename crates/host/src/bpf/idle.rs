@@ -166,7 +166,7 @@ fn programs<'a>(progs: &'a IdleProgs<'static>) -> Vec<Program<'a>> {
 }
 
 fn attach(progs: &IdleProgs<'static>) -> Result<(Links, Vec<Missing>), CollectError> {
-    let mut links = Links::none();
+    let mut links = Links::default();
     let mut missing = vec![Missing::new(
         "wake_latency_ns",
         "a guest does not see when a device's interrupt reached its host: the wake-up latency of \

@@ -107,22 +107,18 @@ pub(super) fn start_timing() -> Option<OwnedFd> {
 /// Links in the order in which they were made, the one that sends a record last: then the first record
 /// finds everything else in place. They go in the opposite order, for every one takes the kernel its
 /// time, tens of milliseconds on a busy host: what goes earlier is missing from the records of that time.
-#[derive(Debug)]
-pub(super) struct Links<L = Link>(Vec<L>);
+#[derive(Debug, Default)]
+pub(super) struct Links(Vec<Link>);
 
-impl<L> Links<L> {
-    pub(super) fn none() -> Self {
-        Self(Vec::new())
-    }
-
-    pub(super) fn push(&mut self, link: L) {
+impl Links {
+    pub(super) fn push(&mut self, link: Link) {
         self.0.push(link);
     }
 
     /// Keeps the link of a program that a recording can do without; else says what is missing.
     pub(super) fn keep(
         &mut self,
-        attached: libbpf_rs::Result<L>,
+        attached: libbpf_rs::Result<Link>,
         tracepoint: &str,
         field: &str,
         without_it: &str,
@@ -138,13 +134,9 @@ impl<L> Links<L> {
     }
 
     pub(super) fn detach(&mut self) {
-        while let Some(link) = self.0.pop() {
-            drop(link);
-        }
+        while self.0.pop().is_some() {}
     }
-}
 
-impl Links {
     /// Attaches all programs that a recording can do without; says what is missing where one cannot be.
     pub(super) fn attach_all(&mut self, programs: &[Program<'_>]) -> Vec<Missing> {
         let optional = programs.iter().filter_map(|(_, program, without)| {
@@ -166,7 +158,7 @@ impl Links {
     }
 }
 
-impl<L> Drop for Links<L> {
+impl Drop for Links {
     fn drop(&mut self) {
         self.detach();
     }
@@ -217,32 +209,4 @@ pub(super) fn missed(
         *counts.entry(of(*role)).or_default() += misses(program.as_fd());
     }
     counts.into_iter().map(|(of, count)| (count, of))
-}
-
-#[cfg(test)]
-mod test {
-    use std::cell::RefCell;
-
-    use super::*;
-
-    struct DropOrder<'a>(&'a RefCell<Vec<u8>>, u8);
-
-    impl Drop for DropOrder<'_> {
-        fn drop(&mut self) {
-            self.0.borrow_mut().push(self.1);
-        }
-    }
-
-    #[test]
-    fn what_came_last_goes_first() {
-        let gone = RefCell::default();
-        let three = || {
-            let mut links = Links::none();
-            (0..3).for_each(|nth| links.push(DropOrder(&gone, nth)));
-            links
-        };
-        three().detach();
-        drop(three());
-        assert_eq!(*gone.borrow(), [2, 1, 0, 2, 1, 0]);
-    }
 }

@@ -93,18 +93,18 @@ impl Found {
 
 impl Target {
     pub const fn is_ceiling(self) -> bool {
-        matches!(self, Self::Ceiling(_))
+        self.ceiling().is_some()
     }
 
     pub const fn ceiling(self) -> Option<VmKey> {
         match self {
             Self::Ceiling(vm) => Some(vm),
-            Self::Parameter(_) | Self::File(_) | Self::Guest(_) => None,
+            _ => None,
         }
     }
 
     pub const fn is_of_vm(self) -> bool {
-        matches!(self, Self::Ceiling(_) | Self::Guest(_))
+        self.vm().is_some()
     }
 
     pub const fn vm(self) -> Option<VmKey> {

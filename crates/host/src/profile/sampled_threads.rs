@@ -14,12 +14,6 @@ pub(super) struct Whose {
     pub(super) vcpu: Option<VcpuId>,
 }
 
-/// A thread's name, met for the first time; `known` is none if the thread was gone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Name {
-    pub(super) known: Option<String>,
-}
-
 /// Threads whose names are remembered; when there are more, all are forgotten and told again.
 const REMEMBERED: usize = 1 << 17;
 
@@ -113,8 +107,8 @@ impl SampledThreads {
         Some(vcpu.copied().unwrap_or(Whose { vm, vcpu: None }))
     }
 
-    /// The name of a thread, if it is met for the first time.
-    pub(super) fn name(&mut self, pid: u32, tid: u32) -> Option<Name> {
+    /// The name of a thread, if it is met for the first time; none if the thread was gone.
+    pub(super) fn name(&mut self, pid: u32, tid: u32) -> Option<Option<String>> {
         if self.named.contains(&(pid, tid)) {
             return None;
         }
@@ -122,9 +116,6 @@ impl SampledThreads {
             self.named.clear();
         }
         self.named.insert((pid, tid));
-        let path = format!("proc/{pid}/task/{tid}/comm");
-        Some(Name {
-            known: self.root.value(path).ok(),
-        })
+        Some(self.root.value(format!("proc/{pid}/task/{tid}/comm")).ok())
     }
 }

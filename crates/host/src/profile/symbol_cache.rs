@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::profile::{Event, Frame, Phase, Rows, Sample, Stack, Thread};
+use haltwise_core::ids::{Pid, Tid};
+use haltwise_core::profile::{Event, Frame, Phase, Rows, Sample, Space, Stack, Thread};
 
 use super::record::Raw;
 use super::sampled_threads::SampledThreads;
-use super::symbols::{Place, Symbols};
+use super::symbols::Symbols;
 
 /// Frames, stacks or addresses that are remembered, each. When there are more, all are forgotten and
 /// numbered anew when they come again: readers put equal ones together.
@@ -14,7 +15,8 @@ const REMEMBERED: usize = 1 << 17;
 
 #[derive(Debug, Default)]
 pub(super) struct SymbolCache {
-    frames: BTreeMap<Place, u64>,
+    /// By all but their numbers.
+    frames: BTreeMap<(Space, String, Option<String>, Option<u64>), u64>,
     stacks: BTreeMap<(Vec<u64>, bool), u64>,
     /// Frames of addresses: of the kernel, and of processes.
     kernel: BTreeMap<u64, u64>,
@@ -39,9 +41,9 @@ impl SymbolCache {
         if let Some(name) = sampled_threads.name(raw.pid, raw.tid) {
             rows.threads.push(Thread {
                 vm: Some(whose.vm),
-                pid: haltwise_core::ids::Pid(raw.pid),
-                tid: haltwise_core::ids::Tid(raw.tid),
-                name: name.known,
+                pid: Pid(raw.pid),
+                tid: Tid(raw.tid),
+                name,
             });
         }
         let stack = self.stack(raw, symbols, rows);
@@ -52,7 +54,7 @@ impl SymbolCache {
             time_ns: raw.time_ns,
             vm: Some(whose.vm),
             vcpu: whose.vcpu,
-            tid: haltwise_core::ids::Tid(raw.tid),
+            tid: Tid(raw.tid),
             cpu: raw.cpu,
             event,
             weight: tag.map_or(raw.period, |tag| tag.period),
@@ -88,13 +90,14 @@ impl SymbolCache {
                     break;
                 }
                 None => {
-                    let place = Place {
-                        space: haltwise_core::profile::Space::User,
+                    let nowhere = Frame {
+                        id: 0,
+                        space: Space::User,
                         module: String::new(),
                         symbol: None,
                         address: Some(address),
                     };
-                    frames.push(self.frame(place, rows));
+                    frames.push(self.frame(nowhere, rows));
                 }
             }
         }
@@ -142,20 +145,17 @@ impl SymbolCache {
         Some(frame)
     }
 
-    fn frame(&mut self, place: Place, rows: &mut Rows) -> u64 {
-        if let Some(known) = self.frames.get(&place) {
+    fn frame(&mut self, frame: Frame, rows: &mut Rows) -> u64 {
+        let (module, symbol) = (frame.module.clone(), frame.symbol.clone());
+        let key = (frame.space, module, symbol, frame.address);
+        if let Some(known) = self.frames.get(&key) {
             return *known;
         }
         self.last_frame += 1;
-        rows.frames.push(Frame {
-            id: self.last_frame,
-            space: place.space,
-            module: place.module.clone(),
-            symbol: place.symbol.clone(),
-            address: place.address,
-        });
-        remember(&mut self.frames, place, self.last_frame);
-        self.last_frame
+        let id = self.last_frame;
+        rows.frames.push(Frame { id, ..frame });
+        remember(&mut self.frames, key, id);
+        id
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 
 use haltwise_core::ids::Pid;
-use haltwise_core::profile::Space;
+use haltwise_core::profile::{Frame, Space};
 use haltwise_core::recording::Missing;
 
 use super::elf::Functions;
@@ -26,15 +26,6 @@ const LOOK_AGAIN_NS: u64 = 200_000_000;
 
 /// The code that the kernel maps into every process.
 const VDSO: &str = "[vdso]";
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) space: Space,
-    pub(super) module: String,
-    pub(super) symbol: Option<String>,
-    /// Only where there is no symbol.
-    pub(super) address: Option<u64>,
-}
 
 #[derive(Debug)]
 pub(super) struct Symbols {
@@ -81,9 +72,11 @@ impl Symbols {
         }
     }
 
-    pub(super) fn kernel(&self, address: u64) -> Place {
+    /// A function of the kernel, not yet numbered.
+    pub(super) fn kernel(&self, address: u64) -> Frame {
         let function = self.kernel.find(address);
-        Place {
+        Frame {
+            id: 0,
             space: Space::Kernel,
             module: function.map_or("kernel", |it| it.module).to_owned(),
             symbol: function.map(|it| it.name.to_owned()),
@@ -92,7 +85,7 @@ impl Symbols {
     }
 
     /// A function of a process; `None` if no code lies at the address.
-    pub(super) fn user(&mut self, pid: u32, address: u64, now_ns: u64) -> Option<Place> {
+    pub(super) fn user(&mut self, pid: u32, address: u64, now_ns: u64) -> Option<Frame> {
         let process = self.processes.entry(pid).or_default();
         if files::find_mapping(&process.mappings, address).is_none()
             && now_ns.saturating_sub(process.looked_ns) >= LOOK_AGAIN_NS
@@ -102,7 +95,8 @@ impl Symbols {
         let mapping = files::find_mapping(&process.mappings, address)?.clone();
         let offset = mapping.offset.wrapping_add(address - mapping.start);
         let symbol = self.function(pid, &mapping, offset);
-        Some(Place {
+        Some(Frame {
+            id: 0,
             space: Space::User,
             address: symbol.is_none().then_some(offset),
             module: mapping.path,
