@@ -156,20 +156,10 @@ fn found(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
     let key = key_of(root, pid)?;
     let comm = comm_of(root, Tid(pid.0))?;
     // Command line and program may be hidden from us although the descriptors are not.
-    let arguments = Arguments::parse(
-        &root
-            .bytes(format!("proc/{pid}/cmdline"))
-            .unwrap_or_default(),
-    );
-    let exe = root.link(format!("proc/{pid}/exe")).ok();
-    let vmm = vmm::recognise(
-        exe.as_deref()
-            .and_then(program)
-            .as_deref()
-            .into_iter()
-            .chain(arguments.program())
-            .chain([comm.as_str()]),
-    );
+    let arguments = Arguments::of(root, pid).unwrap_or_default();
+    let exe = program(root, pid);
+    let names = exe.as_deref().into_iter().chain(arguments.program());
+    let vmm = vmm::recognise(names.chain([comm.as_str()]));
     let named = identity::of(root, pid, vmm, &arguments);
     Ok(Some(VmProcess {
         key,
@@ -253,8 +243,12 @@ fn fallback_name(comm: &str, pid: Pid) -> String {
     }
 }
 
+fn program(root: &Root, pid: Pid) -> Option<String> {
+    program_name(&root.link(format!("proc/{pid}/exe")).ok()?)
+}
+
 /// The file name of `/proc/PID/exe`, without the note that the file was replaced.
-fn program(exe: &Path) -> Option<String> {
+fn program_name(exe: &Path) -> Option<String> {
     let name = exe.file_name()?.to_str()?;
     Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
 }

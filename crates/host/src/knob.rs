@@ -25,7 +25,7 @@ pub use self::advice::{Remark, Settings, at_boot, remarks, without_effect};
 pub use self::apply::{Proposal, Request};
 pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::disk::{PILOT, keep, kept, make_place};
-pub use self::error::{Foreign, KnobError};
+pub use self::error::{Differs, Foreign, KnobError};
 pub use self::machine::is_writable;
 pub use self::origin::{Line, Reach, holder, lines, rivals};
 pub use self::snapshot::{BASELINE, HeldNow, Snapshot};

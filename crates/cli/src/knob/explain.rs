@@ -47,11 +47,9 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         }
         KnobError::Occupied { .. } => failed("move it away"),
         KnobError::NoPlace => unsupported("set it on the kernel's command line, as kvm.NAME=VALUE"),
-        KnobError::NotTaken { .. } | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => {
-            failed(
-                "whatever was set before that is recorded, if anything was: `status` shows it, `undo` restores it",
-            )
-        }
+        KnobError::NotTaken(_) | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => failed(
+            "whatever was set before that is recorded, if anything was: `status` shows it, `undo` restores it",
+        ),
         KnobError::Unrecorded(_) => failed(
             "make room and undo again, which records it; until then `status` shows the restored values as \
              modified externally",

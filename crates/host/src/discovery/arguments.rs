@@ -2,10 +2,18 @@
 
 use std::borrow::Cow;
 
+use haltwise_core::ids::Pid;
+
+use crate::root::{Root, RootError};
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Arguments(Vec<String>);
 
 impl Arguments {
+    pub(super) fn of(root: &Root, pid: Pid) -> Result<Self, RootError> {
+        Ok(Self::parse(&root.bytes(format!("proc/{pid}/cmdline"))?))
+    }
+
     /// Splits the bytes of `/proc/PID/cmdline`. Bytes that are no UTF-8 become U+FFFD.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);

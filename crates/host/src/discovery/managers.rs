@@ -301,24 +301,4 @@ mod test {
         let deep = "<a>".repeat(100_000);
         assert_eq!(status(&deep, Pid(1)), None);
     }
-
-    #[test]
-    fn a_domain_has_two_names() {
-        assert_eq!(in_pod("shop_web-1").as_deref(), Some("shop/web-1"));
-        assert_eq!(
-            in_pod("default_vm.example").as_deref(),
-            Some("default/vm.example")
-        );
-        for other in [
-            "web-1",
-            "_web",
-            "shop_",
-            "Shop_web",
-            "shop_web_1",
-            "a/b_c",
-            "",
-        ] {
-            assert_eq!(in_pod(other), None, "{other}");
-        }
-    }
 }

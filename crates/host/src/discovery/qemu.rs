@@ -181,9 +181,8 @@ pub(crate) fn agent_channel(root: &Root, pid: Pid) -> Result<AgentChannel, RootE
 }
 
 fn found(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
-    let arguments = Arguments::parse(&root.bytes(format!("proc/{pid}/cmdline"))?);
-    let exe = root.link(format!("proc/{pid}/exe")).ok();
-    let exe = exe.as_deref().and_then(program);
+    let arguments = Arguments::of(root, pid)?;
+    let exe = program(root, pid);
     let names = exe.as_deref().into_iter().chain(arguments.program());
     if vmm::recognise(names).kind != VmmKind::Qemu {
         return Ok(AgentChannel::OtherVmm);
@@ -208,15 +207,6 @@ fn found(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn threads_of_vcpus() {
-        assert_eq!(vcpu("CPU 0/KVM"), Some(VcpuId(0)));
-        assert_eq!(vcpu("CPU 127/KVM"), Some(VcpuId(127)));
-        for other in ["CPU 0/TCG", "CPU x/KVM", "IO iothread1", "", "CPU /KVM"] {
-            assert_eq!(vcpu(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn ports_of_agents() {

@@ -3,7 +3,7 @@
 use haltwise_core::parameter::Values;
 
 use super::baseline::Baseline;
-use super::error::{Foreign, KnobError};
+use super::error::{Differs, Foreign, KnobError};
 use super::snapshot::Snapshot;
 use super::target::{Change, Target, here};
 
@@ -113,20 +113,15 @@ impl Proposal {
             if found.as_ref() == Some(&expected) || is_made {
                 continue;
             }
-            let name = target.name();
-            let found = found.clone().unwrap_or_else(|| "absent".to_owned());
+            let differs = Differs {
+                name: target.name(),
+                expected,
+                found: found.clone().unwrap_or_else(|| "absent".to_owned()),
+            };
             return Err(if follows {
-                KnobError::Follows {
-                    name,
-                    expected,
-                    found,
-                }
+                KnobError::Follows(differs)
             } else {
-                KnobError::Otherwise {
-                    name,
-                    expected,
-                    found,
-                }
+                KnobError::Otherwise(differs)
             });
         }
         Ok(())

@@ -9,7 +9,7 @@ use haltwise_core::kvm::Version;
 use haltwise_core::parameter::{Parameter, ValueError};
 
 use super::disk;
-use super::error::KnobError;
+use super::error::{Differs, KnobError};
 use super::target::{BootFile, Change, Found, InGuest, Target};
 use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::guest_agent::{AgentError, Sessions};
@@ -88,11 +88,11 @@ impl Machine {
             return Ok(());
         }
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        Err(KnobError::NotTaken {
+        Err(KnobError::NotTaken(Differs {
             name: name(),
-            wanted: text(&change.new),
+            expected: text(&change.new),
             found: text(&found.value),
-        })
+        }))
     }
 
     fn write(&self, change: &Change) -> Result<(), KnobError> {

@@ -224,10 +224,10 @@ impl PerfCollector {
 
     /// Events counted but not recorded. (Seen: single wake-ups from interrupts, on 6.18.)
     fn tell_last_losses(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        let unaccounted = self.rings.close()?;
+        let [always, watched] = self.rings.close()?;
         for (count, place) in [
-            (unaccounted.always, "KVM event counted but not recorded"),
-            (unaccounted.watched, Lost::SCHED),
+            (always, "KVM event counted but not recorded"),
+            (watched, Lost::SCHED),
         ] {
             push_lost(&mut facts.lost, now_ns, count, place);
         }

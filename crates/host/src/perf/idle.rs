@@ -176,7 +176,7 @@ impl Collector for IdlePerfCollector {
         let ready = self.order.finish();
         self.fold(ready, facts);
         self.rings.report(&mut self.order, facts, now_ns);
-        let unaccounted = self.rings.close()?.always;
+        let [unaccounted, _] = self.rings.close()?;
         let place = "event of an idle CPU counted but not recorded";
         push_lost(&mut facts.lost, now_ns, unaccounted, place);
         Ok(())

@@ -31,11 +31,8 @@ pub(super) enum Of {
     Watched,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EventCounts {
-    pub(super) always: u64,
-    pub(super) watched: u64,
-}
+/// Numbers of events, by [`Of`].
+pub(super) type EventCounts = [u64; 2];
 
 #[derive(Debug, Default)]
 pub(super) struct Rings {
@@ -111,11 +108,10 @@ impl Rings {
     /// Closes the rings. The kernel counted every event: how many it neither recorded nor told as lost shows only now,
     /// when recording has ended and all was read.
     pub(super) fn close(&mut self) -> Result<EventCounts, CollectError> {
-        let mut sum = EventCounts::default();
+        let mut sum = [0; 2];
         for (cpu, mut ring) in std::mem::take(&mut self.of_cpus) {
             let of_ring = ring.unaccounted().map_err(explain(cpu))?;
-            sum.always += of_ring.always;
-            sum.watched += of_ring.watched;
+            sum = [sum[0] + of_ring[0], sum[1] + of_ring[1]];
         }
         Ok(sum)
     }
@@ -146,7 +142,7 @@ impl Ring {
             others: Vec::new(),
             watched: Vec::new(),
             retired: 0,
-            read: EventCounts::default(),
+            read: [0; 2],
             losses: RingLosses::default(),
         };
         for &(id, filter) in rest {
@@ -199,8 +195,9 @@ impl Ring {
             let understood = match parse(record.ty(), &body) {
                 Some(Record::Sample { pid, time_ns, raw }) => {
                     let of = take(time_ns, Given::Event { pid, raw });
-                    self.read.always += u64::from(of == Some(Of::Always));
-                    self.read.watched += u64::from(of == Some(Of::Watched));
+                    if let Some(of) = of {
+                        self.read[of as usize] += 1;
+                    }
                     of.is_some()
                 }
                 Some(Record::Lost { count, time_ns }) => {
@@ -223,14 +220,12 @@ impl Ring {
         for counter in &mut self.watched {
             watched = watched.saturating_add(counter.read()?);
         }
-        let always = always.saturating_sub(self.read.always);
-        let watched = watched.saturating_sub(self.read.watched);
+        let always = always.saturating_sub(self.read[Of::Always as usize]);
+        let watched = watched.saturating_sub(self.read[Of::Watched as usize]);
         // Events reported as lost may be of either kind.
         let told = self.losses.lost.saturating_add(self.losses.unreadable);
-        Ok(EventCounts {
-            always: always.saturating_sub(told),
-            watched: watched.saturating_sub(told.saturating_sub(always)),
-        })
+        let rest = told.saturating_sub(always);
+        Ok([always.saturating_sub(told), watched.saturating_sub(rest)])
     }
 }
 

@@ -250,14 +250,6 @@ mod test {
     }
 
     #[test]
-    fn a_difference_is_that_of_the_medians_for_each_part() {
-        let with = [5_000, 4_000, 90_000];
-        assert_eq!(difference(&with, &[1_000, 700, 2_000], 2.0), Some(2_000.0));
-        assert_eq!(difference(&[1], &[3], 1.0), Some(-2.0));
-        assert_eq!(difference(&with, &[], 1.0), None);
-    }
-
-    #[test]
     fn what_was_not_measured_is_null_and_a_note() {
         let plan = Plan {
             gaps: vec![Nanos(30_000)],

@@ -130,19 +130,6 @@ fn every_event_is_read_by_its_format() {
 }
 
 #[test]
-fn bytes_of_no_event_of_ours_are_refused() {
-    let (events, _) = events_of(0..4).unwrap();
-    assert_eq!(events.parse(&raw(999, 0, 1, 64, &[])), None);
-    for length in 0..36 {
-        assert_eq!(
-            events.parse(&raw(375, 0, 1, 36, &[])[..length.min(27)]),
-            None
-        );
-    }
-    assert_eq!(events.parse(&[]), None);
-}
-
-#[test]
 fn events_that_a_kernel_lacks_are_told() {
     let (events, missing) = events_of(0..1).unwrap();
     assert_eq!((events.always().len(), events.watching(&[]).len()), (1, 0));

@@ -247,13 +247,4 @@ mod test {
         }
         assert_eq!(events.to_open(), [1, 2, 3, 4].map(|id| (id, None)));
     }
-
-    #[test]
-    fn what_happens_outside_the_idle_task_is_left_to_the_kernel_to_drop() {
-        for (.., kind) in OPTIONAL {
-            let is_filtered = kind.filter().is_some();
-            let in_idle = matches!(kind, Event::Interrupt(_) | Event::Expire | Event::Switch);
-            assert_eq!(is_filtered, in_idle, "{kind:?}");
-        }
-    }
 }
