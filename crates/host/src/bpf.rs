@@ -10,7 +10,6 @@
 
 mod attach;
 mod collector;
-mod cost;
 mod counts;
 mod exits;
 mod idle;
@@ -26,9 +25,9 @@ mod stats;
 mod walk;
 
 pub use self::collector::BpfCollector;
-pub(crate) use self::cost::serve_timing;
 #[doc(hidden)]
 pub use self::exits::fuzz_cell;
 pub use self::idle::{IdleCollector, fuzz_idle};
+pub(crate) use self::program::serve_timing;
 pub use self::record::fuzz_record;
 pub use self::walk::{FoundVcpu, vcpus};

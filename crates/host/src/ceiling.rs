@@ -47,13 +47,6 @@ pub enum CeilingError {
          be told which they are"
     )]
     TooMany { pid: Pid, vms: usize },
-    #[error("{what} of pid {pid}")]
-    Refused {
-        what: &'static str,
-        pid: Pid,
-        #[source]
-        source: std::io::Error,
-    },
     #[error(transparent)]
     Read(#[from] RootError),
     #[error("{what} of pid {pid}")]
@@ -61,7 +54,7 @@ pub enum CeilingError {
         what: &'static str,
         pid: Pid,
         #[source]
-        source: Errno,
+        source: std::io::Error,
     },
 }
 
@@ -167,7 +160,7 @@ impl Governor {
         match self.receive(&reply, &Wait::begin())?.errno {
             0 => Ok(()),
             errno if errno == Errno::NOENT.raw_os_error() => Err(CeilingError::NoVm { pid, fd }),
-            errno => Err(CeilingError::Refused {
+            errno => Err(CeilingError::Failed {
                 what: "set the ceiling",
                 pid,
                 source: std::io::Error::from_raw_os_error(errno),
@@ -184,7 +177,7 @@ impl Governor {
 
     fn send(&self, request: Request) -> Result<OwnedFd, CeilingError> {
         let pid = self.key.pid;
-        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let failed = |what| move |errno| not_done(what, pid, errno);
         let (ours, theirs) = taken::pair().map_err(failed("make a socket for the reply"))?;
         let attached = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -207,7 +200,7 @@ impl Governor {
     fn receive(&self, from: &OwnedFd, wait: &Wait) -> Result<Reply, CeilingError> {
         let pid = self.key.pid;
         let no_answer = |why| CeilingError::NoAnswer { pid, why };
-        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let failed = |what| move |errno| not_done(what, pid, errno);
         if !taken::is_ready(from, wait.until).map_err(failed("wait for a reply"))? {
             return Err(no_answer("it did not answer in time; is it stopped?"));
         }
@@ -246,11 +239,12 @@ fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
         (Step::Duplicate, _) => "duplicate the socket",
         (Step::Start | Step::Connect, _) => "have a child take the socket",
     };
-    CeilingError::Failed {
-        what,
-        pid,
-        source: errno,
-    }
+    not_done(what, pid, errno)
+}
+
+fn not_done(what: &'static str, pid: Pid, errno: Errno) -> CeilingError {
+    let source = errno.into();
+    CeilingError::Failed { what, pid, source }
 }
 
 /// Why the ceilings of processes' VMs cannot be set, of those of which they cannot.

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use haltwise_core::event::{Facts, Lost};
@@ -162,12 +161,6 @@ pub enum CollectError {
     NotInEvents,
     #[error("{what}: not permitted (needs {need})")]
     Denied { what: String, need: &'static str },
-    #[error("read {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
     #[error("{what}")]
     Failed {
         what: String,
@@ -187,8 +180,8 @@ impl CollectError {
     }
 
     pub(crate) fn unread(error: RootError) -> Self {
-        Self::Read {
-            path: error.path().to_owned(),
+        Self::Failed {
+            what: format!("read {}", error.path().display()),
             source: std::io::Error::other(error),
         }
     }

@@ -5,15 +5,16 @@
 //! that rows have sums alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use haltwise_core::decode::idle::{Period, THIS_VM};
 use haltwise_core::event::{CeilingSource, Facts, HaltCounts, IdleState, WakeSource};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmKey};
-use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+use haltwise_core::recording::{Missing, Roster, Rung};
 
 use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting};
+use crate::collector::{CollectError, Collector, Counting};
 use crate::discovery::{RosterBuilder, VmLabel, printable};
 use crate::root::{Root, RootError};
 use crate::usage::{POLL, cpus_with_cpuidle, states_of_cpu};
@@ -36,16 +37,12 @@ struct Counters {
 }
 
 impl CpuidleCollector {
-    pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
-        if options.mode != Mode::Stats {
-            let what = format!("read cpuidle's counters in {} mode", options.mode);
-            return Err(CollectError::unsupported(what));
-        }
+    pub fn start(interval: Duration, root: Root) -> Result<Self, CollectError> {
         let cpus = cpus_with_cpuidle(&root).map_err(explain)?;
         let mut collector = Self {
             machine: Machine::new(root, &cpus),
             cpus,
-            interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
+            interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
             before: BTreeMap::new(),
             last_ns: clock::monotonic_ns(),
         };
@@ -174,7 +171,7 @@ impl Collector for CpuidleCollector {
         Ok(())
     }
 
-    fn wait(&mut self, at_most: std::time::Duration) -> Result<(), CollectError> {
+    fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {
         std::thread::sleep(at_most);
         Ok(())
     }
@@ -377,11 +374,7 @@ mod test {
             (&format!("{cpuidle}/state1/usage"), "50\n"),
             (&format!("{cpuidle}/state1/time"), "90000\n"),
         ]);
-        let options = CollectOptions {
-            mode: Mode::Stats,
-            ..CollectOptions::default()
-        };
-        let mut collector = CpuidleCollector::start(&options, root).unwrap();
+        let mut collector = CpuidleCollector::start(Duration::from_secs(1), root).unwrap();
         assert_eq!(collector.roster().vms[0].name, "web");
         collector.begin().unwrap();
         let set = |file: &str, text: &str| {
@@ -406,11 +399,7 @@ mod test {
     #[test]
     fn a_machine_without_cpuidle_is_refused() {
         let (_dir, root) = made_up(&[("sys/devices/system/cpu/cpu0/online", "1\n")]);
-        let options = CollectOptions {
-            mode: Mode::Stats,
-            ..CollectOptions::default()
-        };
-        let error = CpuidleCollector::start(&options, root).unwrap_err();
+        let error = CpuidleCollector::start(Duration::from_secs(1), root).unwrap_err();
         assert!(matches!(error, CollectError::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains("cpu0/cpuidle"), "{error}");
     }

@@ -43,14 +43,8 @@ const NEEDED: [&str; 4] = [
 pub enum AgentError {
     #[error("ask the guest agent of pid {0}: the VM has ended")]
     Gone(Pid),
-    #[error("ask the guest agent of pid {0}: its VMM is not QEMU")]
-    NotQemu(Pid),
-    #[error("ask the guest agent of pid {0}: its QEMU has no port org.qemu.guest_agent.0")]
-    NoPort(Pid),
-    #[error(
-        "ask the guest agent of pid {0}: its port is not a socket with a path, and libvirt does not list the VM"
-    )]
-    NoPath(Pid),
+    #[error("ask the guest agent of pid {pid}: {why}")]
+    NoChannel { pid: Pid, why: &'static str },
     #[error(
         "ask the guest agent of pid {pid}: the socket on its command line belongs to pid {found}"
     )]
@@ -122,9 +116,7 @@ impl GuestAgent {
         let line = match agent_channel(root, pid)? {
             AgentChannel::Socket(path) => Line::Socket(Socket::connect(&path, pid, until)?),
             AgentChannel::Libvirt(uuid) => Line::Virsh(Virsh::new("virsh", uuid, pid)),
-            AgentChannel::Closed => return Err(AgentError::NoPath(pid)),
-            AgentChannel::Absent => return Err(AgentError::NoPort(pid)),
-            AgentChannel::OtherVmm => return Err(AgentError::NotQemu(pid)),
+            AgentChannel::None(why) => return Err(AgentError::NoChannel { pid, why }),
         };
         let mut agent = Self {
             root: root.clone(),

@@ -7,7 +7,6 @@
 //! `docs/journal.md` describes the file. Every path lies below a [`crate::root::Root`].
 
 mod advice;
-mod apply;
 mod baseline;
 mod disk;
 pub mod effect;
@@ -18,19 +17,18 @@ mod machine;
 mod origin;
 mod snapshot;
 mod target;
-mod undo;
 mod writer;
 
 pub use self::advice::{Remark, Settings, at_boot, remarks, without_effect};
-pub use self::apply::{Proposal, Request};
 pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::disk::{PILOT, keep, kept, make_place};
 pub use self::error::{Differs, Foreign, KnobError};
 pub use self::machine::is_writable;
 pub use self::origin::{Line, Reach, holder, lines, rivals};
-pub use self::snapshot::{BASELINE, HeldNow, Snapshot};
+pub use self::snapshot::{
+    BASELINE, HeldNow, Left, Proposal, Request, Reversal, Snapshot, UndoneStep, Why,
+};
 pub use self::target::{BootFile, Change, Found, InGuest, Target};
-pub use self::undo::{Left, Reversal, UndoneStep, Why};
 pub use self::writer::{Writer, writes};
 
 #[cfg(test)]

@@ -19,12 +19,10 @@ mod elf;
 mod files;
 #[doc(hidden)]
 pub mod fuzz;
-mod kallsyms;
 pub(crate) mod namer;
 mod open;
 mod profiler;
 mod record;
-mod sampled_threads;
 mod symbol_cache;
 mod symbols;
 

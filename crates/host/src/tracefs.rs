@@ -141,17 +141,13 @@ pub struct Field {
     pub signed: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct FormatError(String);
-
 impl EventFormat {
-    pub fn parse(text: &str) -> Result<Self, FormatError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let after = |prefix: &str| {
             let mut lines = text.lines();
             lines.find_map(|line| Some(line.strip_prefix(prefix)?.trim()))
         };
-        let no_line = |prefix| FormatError(format!("no line `{prefix}`"));
+        let no_line = |prefix| format!("no line `{prefix}`");
         let name = after("name:").ok_or_else(|| no_line("name:"))?;
         let id = after("ID:").and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| no_line("ID:"))?;
@@ -164,7 +160,7 @@ impl EventFormat {
             if trimmed.starts_with("field:") {
                 fields.push(Field::parse(trimmed).ok_or_else(|| {
                     let text: String = trimmed.chars().take(64).collect();
-                    FormatError(format!("line {}: `{text}` is no field", number + 1))
+                    format!("line {}: `{text}` is no field", number + 1)
                 })?);
             }
         }
@@ -184,15 +180,13 @@ impl EventFormat {
     }
 
     /// A field that holds one number, by its name.
-    pub fn number(&self, name: &str) -> Result<Field, FormatError> {
+    pub fn number(&self, name: &str) -> Result<Field, String> {
         self.field(name)
             .filter(|field| matches!(field.size, 1 | 2 | 4 | 8))
             .cloned()
             .ok_or_else(|| {
                 let event = &self.name;
-                FormatError(format!(
-                    "event {event} has no field `{name}` of 1, 2, 4 or 8 bytes"
-                ))
+                format!("event {event} has no field `{name}` of 1, 2, 4 or 8 bytes")
             })
     }
 }

@@ -69,7 +69,7 @@ fn agent(error: &AgentError) -> Advice {
              without the agent, hand the settings to the guest by fw_cfg (docs/guest.md, \"From the \
              host without an agent\"), or run haltwise in the guest",
         ),
-        AgentError::NotQemu(_) | AgentError::NoPort(_) | AgentError::NoPath(_) => {
+        AgentError::NoChannel { .. } => {
             unsupported("docs/guest.md says how to give a VM an agent, and how to do without one")
         }
         AgentError::Absent { .. } => unsupported(

@@ -3,7 +3,7 @@
 use haltwise_host::knob::Outcome;
 use haltwise_host::knob::effect::{Effect, Watched};
 
-use super::view::{ChangeView, CutOffView};
+use super::{ChangeView, CutOffView};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::text::name;

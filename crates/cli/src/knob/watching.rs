@@ -2,11 +2,10 @@
 
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::parameter::{Parameter, Values};
-use haltwise_host::clock;
 use haltwise_host::collector::CollectError;
 use haltwise_host::knob::effect::{self, Effect, Watched};
 use haltwise_host::root::Root;
-use haltwise_host::support;
+use haltwise_host::{clock, support};
 
 use super::value;
 

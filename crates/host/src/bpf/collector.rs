@@ -11,22 +11,18 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
 use super::attach::{Attached, attach, latency_of_kvm};
-use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
 use super::places::Places;
-use super::program::Program;
-use super::program::{count_of, missed, of_kvm};
+use super::program::{Cost, Program, count_of, missed, of_kvm};
 use super::record::{RawHalt, SIZE as HALT_SIZE};
 use super::ring::Ring;
 use super::skel::collector::types::{kernel_support, lost_cause};
 use super::stats::{self, StatsReader, VcpuStats};
 use super::walk::{FoundVcpu, SIZE_WITH_STATS, decode_with_stats, walk, walk_with_stats};
-use crate::clock;
-use crate::collector::Losses;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting};
-use crate::params;
+use crate::collector::{CollectError, CollectOptions, Collector, Counting, Losses};
 use crate::root::Root;
+use crate::{clock, params};
 
 /// Between two walks, if nothing unknown halts.
 const WALK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=2_000_000_000;

@@ -9,12 +9,11 @@ use std::mem::{offset_of, size_of};
 use haltwise_core::decode::idle::Period;
 use haltwise_core::event::{Facts, Halt, WakeSource, WindowChange};
 use haltwise_core::kvm::Call;
-use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+use haltwise_core::recording::{Missing, Roster, Rung};
 use libbpf_rs::skel::OpenSkel;
 
 use super::attach::{explain, open};
-use super::cost::Cost;
-use super::program::{Links, Program, Role, count_of, missed, of_idle};
+use super::program::{Cost, Links, Program, Role, count_of, missed, of_idle};
 use super::ring::Ring;
 use super::skel::idle::types::{idle_flag, idle_lost_cause, idle_record};
 use super::skel::idle::{IdleProgs, IdleSkel, IdleSkelBuilder};
@@ -38,10 +37,6 @@ pub struct IdleCollector {
 
 impl IdleCollector {
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
-        if options.mode != Mode::Full {
-            let what = format!("record this machine's idle CPUs in {} mode", options.mode);
-            return Err(CollectError::unsupported(what));
-        }
         let cpus = cpus::online(&root)?;
         let skel = load(options, cpus::end(&root, &cpus), polls_in_state_0(&root))?;
         let ring = Ring::map(&[(&skel.maps.periods, SIZE)], options.buffer_bytes)?;

@@ -170,10 +170,8 @@ pub(crate) enum AgentChannel {
     Socket(PathBuf),
     /// libvirt, which holds the socket; the domain's UUID.
     Libvirt(String),
-    /// A port that leads to nothing with a path.
-    Closed,
-    Absent,
-    OtherVmm,
+    /// There is none, and why.
+    None(&'static str),
 }
 
 pub(crate) fn agent_channel(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
@@ -185,17 +183,19 @@ fn found(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
     let exe = program(root, pid);
     let names = exe.as_deref().into_iter().chain(arguments.program());
     if vmm::recognise(names).kind != VmmKind::Qemu {
-        return Ok(AgentChannel::OtherVmm);
+        return Ok(AgentChannel::None("its VMM is not QEMU"));
     }
     let Some(port) = agent_port(&arguments) else {
-        return Ok(AgentChannel::Absent);
+        let why = "its QEMU has no port org.qemu.guest_agent.0";
+        return Ok(AgentChannel::None(why));
     };
     let domain = name(&arguments).map(|name| managers::domain(root, pid, &name));
     if let Some(uuid) = domain.and_then(|domain| domain.uuid) {
         return Ok(AgentChannel::Libvirt(uuid));
     }
     let Some(path) = port.path else {
-        return Ok(AgentChannel::Closed);
+        let why = "its port is not a socket with a path, and libvirt does not list the VM";
+        return Ok(AgentChannel::None(why));
     };
     let below = match path.strip_prefix('/') {
         Some(path) => format!("proc/{pid}/root/{path}"),

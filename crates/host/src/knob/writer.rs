@@ -6,13 +6,11 @@ use std::path::PathBuf;
 
 use haltwise_core::parameter::Parameter;
 
-use super::apply::{Proposal, Request};
 use super::baseline::{Baseline, Held, Intent};
 use super::disk::{self, Lock};
 use super::error::KnobError;
-use super::snapshot::{self, BASELINE, Snapshot};
+use super::snapshot::{self, BASELINE, Proposal, Request, Reversal, Snapshot, Why};
 use super::target::{Change, Found, Target};
-use super::undo::{Reversal, Why};
 use crate::clock;
 use crate::root::Root;
 

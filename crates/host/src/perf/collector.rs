@@ -64,30 +64,19 @@ pub struct PerfCollector {
     watched: Vec<Tid>,
     missing: Vec<Missing>,
     last_scan_ns: u64,
-    keeps: Keeps,
+    /// Or their counts.
+    keeps_halts: bool,
     counting: Counting,
-}
-
-/// Data that can be kept of events: stats mode reads counters, of which events know nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    Halts,
-    Counts,
-}
-
-impl Keeps {
-    fn of(mode: Mode) -> Result<Self, CollectError> {
-        match mode {
-            Mode::Full => Ok(Self::Halts),
-            Mode::Counts => Ok(Self::Counts),
-            Mode::Stats => Err(CollectError::NotInEvents),
-        }
-    }
 }
 
 impl PerfCollector {
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
-        let keeps = Keeps::of(options.mode)?;
+        let keeps_halts = match options.mode {
+            Mode::Full => true,
+            Mode::Counts => false,
+            // It reads counters, of which events know nothing.
+            Mode::Stats => return Err(CollectError::NotInEvents),
+        };
         let tracefs = Tracefs::find(&root)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let kernel = KernelRelease::read(&root).map_err(CollectError::unread)?;
@@ -106,7 +95,7 @@ impl PerfCollector {
             watched: Vec::new(),
             missing,
             last_scan_ns: now,
-            keeps,
+            keeps_halts,
             counting: Counting::default(),
             options,
             root,
@@ -187,12 +176,13 @@ impl PerfCollector {
                 Some(Fact::Window(change)) if !self.counting.holds(change.time_ns) => {}
                 Some(Fact::Halt(mut halt)) => {
                     self.places.place(&mut halt);
-                    match self.keeps {
-                        Keeps::Halts => facts.halts.push(halt),
-                        Keeps::Counts => self.counts.add(&halt),
+                    if self.keeps_halts {
+                        facts.halts.push(halt);
+                    } else {
+                        self.counts.add(&halt);
                     }
                 }
-                Some(Fact::Window(mut change)) if self.keeps == Keeps::Halts => {
+                Some(Fact::Window(mut change)) if self.keeps_halts => {
                     change.vm = self.places.vm_of(change.tid);
                     facts.windows.push(change);
                 }

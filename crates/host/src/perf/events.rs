@@ -9,7 +9,7 @@ use haltwise_core::recording::Missing;
 
 use super::ring::{Of, Tracepoint};
 use crate::collector::CollectError;
-use crate::tracefs::{self, EventFormat, Field, FormatError, Tracefs};
+use crate::tracefs::{self, EventFormat, Field, Tracefs};
 
 /// An event as the ring gave it, before the waker was looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -275,8 +275,7 @@ impl<K: Kind> Values<'_, K> {
 }
 
 fn number(format: &EventFormat, field: &str) -> Result<Field, CollectError> {
-    let unsupported = |error: FormatError| CollectError::unsupported(error.to_string());
-    format.number(field).map_err(unsupported)
+    format.number(field).map_err(CollectError::unsupported)
 }
 
 /// Longest filter, in bytes: the kernel takes less than one page (`ftrace_profile_set_filter`).

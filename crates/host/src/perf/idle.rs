@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use haltwise_core::decode::Order;
 use haltwise_core::decode::idle::{Did, IdleDecoder, IdleEvent};
 use haltwise_core::event::Facts;
-use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+use haltwise_core::recording::{Missing, Roster, Rung};
 
 use self::events::{Events, Seen};
 use super::ring::{Given, Of, Rings};
@@ -36,10 +36,6 @@ pub struct IdlePerfCollector {
 
 impl IdlePerfCollector {
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
-        if options.mode != Mode::Full {
-            let what = format!("record this machine's idle CPUs in {} mode", options.mode);
-            return Err(CollectError::unsupported(what));
-        }
         let tracefs = Tracefs::find(&root)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let cpus = cpus::online(&root)?;

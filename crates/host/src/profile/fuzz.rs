@@ -4,8 +4,8 @@ use std::io::Cursor;
 
 use super::elf::{Functions, SYMBOL_MOST};
 use super::files::{self, NAME_MOST, written_name};
-use super::kallsyms::Kallsyms;
 use super::record::{self, Record};
+use super::symbols::Kallsyms;
 
 /// Reads bytes as a record of a sample's ring, as the two files of the kernel by which addresses become
 /// functions, and as an ELF file; gives how many addresses and functions there were.

@@ -9,8 +9,7 @@ use haltwise_core::recording::{Missing, Roster};
 
 use super::ProfileOptions;
 use super::open::{self, OpenError, Ring};
-use super::sampled_threads::SampledThreads;
-use super::symbol_cache::SymbolCache;
+use super::symbol_cache::{SampledThreads, SymbolCache};
 use super::symbols::Symbols;
 use crate::bpf::sample::{Counted, SampleFilter};
 use crate::collector::{CollectError, Losses, push_lost};
