@@ -97,7 +97,6 @@ check: setup ## The gate: format, lints, documentation, tidiness, size, tests
 
 # The short benchmarks, in some five minutes. The others, and more rounds: bench/NAME.py --help.
 bench: setup build ## Measure what recording costs and whether it is right: five minutes
-	cargo build --release -p haltwise-host --example exits_peer
 	bench/overhead.py halts --rounds 3 --slice-ms 800
 	bench/overhead.py exits --rounds 3
 	bench/overhead.py loss

@@ -27,7 +27,6 @@ EXITS = {
     "haltwise record": RECORD,
     "haltwise record --exits": f"{RECORD} --exits",
     "haltwise, all sub-keys": f"{RECORD} --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
-    "hash maps, as bcc has it": "{peer} watch",
     "perf kvm stat record": "perf kvm stat record -a -m 4096 -o {out}/perf.data",
     "perf record, same events": f"perf record --quiet -a -m 4096 -o {{out}}/perf.data {SEVEN}",
 }
@@ -53,7 +52,7 @@ def size(where):
 @contextlib.contextmanager
 def watching(args, command, where):
     """A recorder for the time of a block, which begins when it records."""
-    programs = {name: os.path.abspath(path) for name, path in vars(args).items() if name in ("haltwise", "peer")}
+    programs = {name: os.path.abspath(path) for name, path in vars(args).items() if name == "haltwise"}
     words = [word.format(**programs, out=where) for word in (f"taskset -c 0 {command}" if command else "sleep 1h").split()]
     said = os.path.join(where, "said")
     with open(said, "w+", encoding="utf-8") as log, common.started(words, stderr=log, cwd=where) as process:
@@ -61,8 +60,8 @@ def watching(args, command, where):
         while command:
             with open(said, encoding="utf-8") as log:
                 text = log.read()
-            # perf and trace-cmd do not say when they record; the peer writes nothing but a line.
-            if "Recording" in text if "record -o" in command else size(where) or "peer" in command and text:
+            # perf and trace-cmd do not say when they record.
+            if "Recording" in text if "record -o" in command else size(where):
                 break
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(" ".join(text.split()))
@@ -119,18 +118,10 @@ def halts(args):
 
 
 def exits(args):
-    """CPU time of the vCPU for each exit, in the same way, and what the BPF programs take by themselves.
+    """CPU time of the vCPU for each exit, in the same way.
 
-    They are played to exits that never happened, beside programs with hash maps as scripts for bcc have them. Where KVM does not
-    report exits, emulated instructions stand for them. `cargo build --release -p haltwise-host --example exits_peer` makes the peer.
+    Where KVM does not report exits, emulated instructions stand for them.
     """
-    lines = [line.split(",") for line in common.ask([args.peer, "play", args.rounds]).splitlines()]
-    lines = [[float(cell) for cell in line] for line in lines if line[0].isdigit()]
-    for vcpus, count in sorted({(line[1], line[2]) for line in lines}):
-        own, peers = zip(*(line[3:] for line in lines if line[1:3] == [vcpus, count]))
-        ratios = [a / b for a, b in zip(own, peers)]
-        yield {"played, vCPUs": vcpus, "exits": count, "haltwise --exits, ns": common.shown(own, 0),
-               "hash maps, ns": common.shown(peers, 0), "haltwise / hash maps": common.shown(ratios), "rounds": [own, peers]}
     yield from compared(args, "exits", EXITS, ["exits", "--rounds", args.trips, "--gap", "fixed:20us"])
 
 
@@ -203,6 +194,6 @@ def truth(args):
 if __name__ == "__main__":
     VMM = {"vmm": "target/release/examples/small_vmm", "library": "target/release/libhaltwise_preload.so"}
     common.main(__doc__, halts=(halts, {"rounds": 13, "slice_ms": 1500}),
-                exits=(exits, {"peer": "target/release/examples/exits_peer", "rounds": 13, "trips": 60}),
+                exits=(exits, {"rounds": 13, "trips": 60}),
                 preload=(preload, {**VMM, "rounds": 101, "trips": 20_000, "pin": 1}),
                 loss=(loss, {"duration": "5s"}), truth=(truth, {"rounds": 5, "trips": 20_000}))

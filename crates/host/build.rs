@@ -6,14 +6,8 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// BPF programs that record halts, count exits, keep samples, and watch this machine's own idle CPUs: each
-/// loads by itself. And the program that a benchmark compares the second with, for an example of this crate.
-const SOURCES: [(&str, &str); 5] = [
-    ("src/bpf", "collector"),
-    ("src/bpf", "exits"),
-    ("src/bpf", "sample"),
-    ("src/bpf", "idle"),
-    ("examples", "exits_peer"),
-];
+/// loads by itself.
+const SOURCES: [&str; 4] = ["collector", "exits", "sample", "idle"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -26,8 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "loongarch64" => "loongarch",
         other => return Err(format!("no BPF argument layout known for {other}").into()),
     };
-    for (folder, name) in SOURCES {
-        let source = format!("{folder}/{name}.bpf.c");
+    for name in SOURCES {
+        let source = format!("src/bpf/{name}.bpf.c");
         SkeletonBuilder::new()
             .source(&source)
             // v3: 32-bit registers, and atomics that return what was there (5.12).
@@ -41,6 +35,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map_err(|error| format!("compile {source} (needs clang): {error:#}"))?;
     }
     println!("cargo:rerun-if-changed=src/bpf");
-    println!("cargo:rerun-if-changed=examples/exits_peer.bpf.c");
     Ok(())
 }

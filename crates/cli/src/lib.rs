@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
-mod apply;
 mod calibrate;
 mod collect;
 mod costs;

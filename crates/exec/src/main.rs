@@ -65,7 +65,6 @@ fn real(called: &Path, ours: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
     diverted.chain(in_path).find(is_other)
 }
 
-/// Our library before what is preloaded already.
 fn preload(library: &OsStr, others: Option<OsString>) -> OsString {
     let mut all = library.to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {

@@ -14,7 +14,6 @@
 
 pub mod protocol;
 mod serve;
-mod signals;
 mod table;
 mod thread;
 mod vm;

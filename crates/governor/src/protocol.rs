@@ -33,7 +33,6 @@ pub enum Request {
     },
 }
 
-/// Length of a request, in bytes.
 pub const REQUEST_BYTES: usize = 16;
 
 impl Request {
@@ -79,11 +78,9 @@ pub struct Reply {
     vms: [Vm; MAX_VMS],
 }
 
-/// Length of a reply, in bytes.
 pub const REPLY_BYTES: usize = 16 + 12 * MAX_VMS;
 
 impl Reply {
-    /// That something was done, or not.
     pub fn of(errno: i32) -> Self {
         Self {
             errno,

@@ -13,9 +13,8 @@ use rustix::net::{
 };
 
 use crate::protocol::{REQUEST_BYTES, Reply, Request, memfd_name};
-use crate::signals::Blocked;
 use crate::table::VMS;
-use crate::thread;
+use crate::thread::{self, Blocked};
 
 /// The process whose controllers are answered; a child is another.
 static SERVED: AtomicI32 = AtomicI32::new(0);

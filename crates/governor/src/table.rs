@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 use crate::protocol::{MAX_VMS, Vm};
 use crate::vm;
 
-/// No VM.
 const FREE: i32 = -1;
-/// No ceiling of its own.
 const FOLLOWS: i64 = -1;
 
 #[derive(Debug)]
@@ -84,7 +82,6 @@ impl Vms {
         Ok(())
     }
 
-    /// That the VMM has set the ceiling of one itself.
     pub(crate) fn note(&self, fd: RawFd, ns: u32) {
         if let Some(slot) = self.slot(fd) {
             slot.ceiling_ns.store(ns.into(), Ordering::Release);

@@ -1,7 +1,7 @@
 //! A detached thread with a small stack, started by the C library alone: what Rust's standard library may do
-//! around a thread (its name, the guard of its stack) takes system calls that a VMM's seccomp list need not allow.
-
-#![expect(unsafe_code, reason = "a thread of the C library")]
+//! around a thread (its name, the guard of its stack) takes system calls that a VMM's seccomp list need not allow. It
+//! takes no signal: they are the VMM's.
+#![expect(unsafe_code, reason = "a thread and signal masks of the C library")]
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -17,7 +17,6 @@ struct Start {
     work: Work,
 }
 
-/// Starts a detached thread; whether that worked.
 pub(crate) fn start(socket: OwnedFd, work: Work) -> bool {
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: room for attributes, which this fills.
@@ -57,4 +56,37 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     // It may be closed already, and its number another file's.
     let _ = socket.into_raw_fd();
     std::ptr::null_mut()
+}
+
+/// All signals blocked while this lives, in the thread that made it and in those that it starts.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    before: libc::sigset_t,
+}
+
+impl Blocked {
+    /// Blocks them. `None` if the kernel refuses.
+    pub(crate) fn all() -> Option<Self> {
+        let mut all = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: `all` is room for a set of signals, which this fills.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        // SAFETY: `all` was filled above, and `before` is room for another.
+        let refused =
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+        if refused != 0 {
+            return None;
+        }
+        // SAFETY: the call that succeeded has filled it.
+        let before = unsafe { before.assume_init() };
+        Some(Self { before })
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let set = &raw const self.before;
+        // SAFETY: `before` is the set that was in force, and nothing is to be written back.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
+    }
 }

@@ -8,9 +8,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 const KVM_CHECK_EXTENSION: c_ulong = 0xae03;
-/// Enables a capability of a VM: the request of the ioctl.
 pub const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
-/// The capability that sets the ceiling of a VM, its first argument.
 pub const KVM_CAP_HALT_POLL: u32 = 182;
 
 #[derive(Debug)]

@@ -4,16 +4,15 @@
 //! comes by `pidfd_getfd`, which requires the right to `ptrace` the VMM; a child takes it (`taken`). What a
 //! VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
-pub(crate) mod sign;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use haltwise_core::ids::{Pid, VmKey};
 pub use haltwise_governor::protocol::Vm as Governed;
-use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
+use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION, read_memfd_name};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
@@ -22,7 +21,6 @@ use crate::process_files;
 use crate::root::{Root, RootError};
 use crate::taken::{self, At, Failed, Shown, Step, Wait};
 
-/// Name of a VM's fd in `/proc`.
 const VM: &str = "anon_inode:kvm-vm";
 
 #[derive(Debug, thiserror::Error)]
@@ -49,13 +47,6 @@ pub enum CeilingError {
          be told which they are"
     )]
     TooMany { pid: Pid, vms: usize },
-    #[error("{what} of pid {pid}")]
-    Refused {
-        what: &'static str,
-        pid: Pid,
-        #[source]
-        source: std::io::Error,
-    },
     #[error(transparent)]
     Read(#[from] RootError),
     #[error("{what} of pid {pid}")]
@@ -63,7 +54,7 @@ pub enum CeilingError {
         what: &'static str,
         pid: Pid,
         #[source]
-        source: Errno,
+        source: std::io::Error,
     },
 }
 
@@ -113,7 +104,6 @@ impl Governor {
         Self::vms_of(&[self]).remove(0)
     }
 
-    /// Those of many VMMs, which are asked at the same time.
     pub fn vms_of(all: &[&Self]) -> Vec<Result<Vec<Governed>, CeilingError>> {
         let asked: Vec<_> = all.iter().map(|it| it.send(Request::List)).collect();
         let wait = Wait::begin();
@@ -154,7 +144,6 @@ impl Governor {
         Ok(vms.copied().collect())
     }
 
-    /// One of its VMs, by the order of their fds.
     pub fn vm(&self, ordinal: u32) -> Result<Option<Governed>, CeilingError> {
         let mut vms = self.vms()?;
         vms.sort_by_key(|vm| vm.fd);
@@ -171,7 +160,7 @@ impl Governor {
         match self.receive(&reply, &Wait::begin())?.errno {
             0 => Ok(()),
             errno if errno == Errno::NOENT.raw_os_error() => Err(CeilingError::NoVm { pid, fd }),
-            errno => Err(CeilingError::Refused {
+            errno => Err(CeilingError::Failed {
                 what: "set the ceiling",
                 pid,
                 source: std::io::Error::from_raw_os_error(errno),
@@ -188,7 +177,7 @@ impl Governor {
 
     fn send(&self, request: Request) -> Result<OwnedFd, CeilingError> {
         let pid = self.key.pid;
-        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let failed = |what| move |errno| not_done(what, pid, errno);
         let (ours, theirs) = taken::pair().map_err(failed("make a socket for the reply"))?;
         let attached = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -211,7 +200,7 @@ impl Governor {
     fn receive(&self, from: &OwnedFd, wait: &Wait) -> Result<Reply, CeilingError> {
         let pid = self.key.pid;
         let no_answer = |why| CeilingError::NoAnswer { pid, why };
-        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let failed = |what| move |errno| not_done(what, pid, errno);
         if !taken::is_ready(from, wait.until).map_err(failed("wait for a reply"))? {
             return Err(no_answer("it did not answer in time; is it stopped?"));
         }
@@ -250,11 +239,12 @@ fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
         (Step::Duplicate, _) => "duplicate the socket",
         (Step::Start | Step::Connect, _) => "have a child take the socket",
     };
-    CeilingError::Failed {
-        what,
-        pid,
-        source: errno,
-    }
+    not_done(what, pid, errno)
+}
+
+fn not_done(what: &'static str, pid: Pid, errno: Errno) -> CeilingError {
+    let source = errno.into();
+    CeilingError::Failed { what, pid, source }
 }
 
 /// Why the ceilings of processes' VMs cannot be set, of those of which they cannot.
@@ -296,7 +286,6 @@ fn is_static(root: &Root, pid: Pid) -> bool {
     matches!(maps, Ok(Ok(maps)) if !maps.lines().any(|line| line.contains("/ld-")))
 }
 
-/// The number of the controlling end in a VMM, as its memfd tells.
 fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
     process_files::look(root, pid, move |root| shown_number(root, pid))?
 }
@@ -316,7 +305,7 @@ fn shown_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
                 continue;
             }
         };
-        match sign::read(&link) {
+        match read_sign(&link) {
             Some((VERSION, fd)) => return Ok(fd),
             Some((found, _)) => other = Some(found),
             None => {}
@@ -334,6 +323,17 @@ fn gone(error: RootError, pid: Pid) -> CeilingError {
         return CeilingError::Gone(pid);
     }
     error.into()
+}
+
+/// Version, and number of the controlling end, given what `/proc` calls a descriptor.
+fn read_sign(link: &Path) -> Option<(u16, i32)> {
+    let name = link.to_str()?.strip_prefix("/memfd:")?;
+    read_memfd_name(name.strip_suffix(" (deleted)").unwrap_or(name))
+}
+
+/// Whether a descriptor says that its VMM can be asked by this version.
+pub(crate) fn shows_sign(link: &Path) -> bool {
+    read_sign(link).is_some_and(|(version, _)| version == VERSION)
 }
 
 #[cfg(test)]

@@ -25,12 +25,10 @@ pub(crate) fn ticks_long(ticks: u64) -> u64 {
     ticks.saturating_mul(TICK_NS)
 }
 
-/// CPU time that this process has used, all its threads together.
 pub fn process_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// CPU time that the calling thread has used.
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }

@@ -7,11 +7,11 @@
 //! halt counts by its end. Counts and KVM's statistics are read at both moments, and intervals are stamped after each
 //! reading.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use haltwise_core::event::Facts;
+use haltwise_core::event::{Facts, Lost};
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
@@ -75,7 +75,6 @@ pub trait Collector: std::fmt::Debug {
     /// Reads the CPU time of all VMs' threads now, and not only every ten seconds: the roster has it.
     fn look_at_threads(&mut self) {}
 
-    /// VMs and vCPUs seen so far that are not forgotten.
     fn roster(&self) -> &Roster;
 
     fn missing(&self) -> Vec<Missing>;
@@ -122,9 +121,7 @@ impl Counting {
 
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// One record for each halt, or counts only.
     pub mode: Mode,
-    /// The VMs wanted, by process; empty for all.
     pub vms: Vec<Pid>,
     pub interval: Duration,
     /// Size of the buffer between kernel and recorder, in bytes (a power of two).
@@ -164,12 +161,6 @@ pub enum CollectError {
     NotInEvents,
     #[error("{what}: not permitted (needs {need})")]
     Denied { what: String, need: &'static str },
-    #[error("read {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
     #[error("{what}")]
     Failed {
         what: String,
@@ -189,8 +180,8 @@ impl CollectError {
     }
 
     pub(crate) fn unread(error: RootError) -> Self {
-        Self::Read {
-            path: error.path().to_owned(),
+        Self::Failed {
+            what: format!("read {}", error.path().display()),
             source: std::io::Error::other(error),
         }
     }
@@ -202,5 +193,62 @@ impl CollectError {
             what: what.into(),
             source: source.into(),
         }
+    }
+}
+
+pub(crate) fn push_lost(lost: &mut Vec<Lost>, time_ns: u64, count: u64, place: &'static str) {
+    if count > 0 {
+        lost.push(Lost {
+            time_ns,
+            count,
+            place: place.to_owned(),
+        });
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RingLosses {
+    pub(crate) lost: u64,
+    /// Records that could not be read: a fault of ours or of the kernel.
+    pub(crate) unreadable: u64,
+}
+
+/// Counts of losses that only grow, by place, as they were last reported.
+#[derive(Debug, Default)]
+pub(crate) struct Losses(BTreeMap<&'static str, u64>);
+
+impl Losses {
+    pub(crate) fn report(
+        &mut self,
+        lost: &mut Vec<Lost>,
+        time_ns: u64,
+        counts: impl IntoIterator<Item = (u64, &'static str)>,
+    ) {
+        for (count, place) in counts {
+            let before = self.0.insert(place, count).unwrap_or(0);
+            push_lost(lost, time_ns, count.saturating_sub(before), place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn every_loss_is_reported_once_with_its_place() {
+        let mut losses = Losses::default();
+        let mut report = |time_ns, counts: [u64; 3]| {
+            let mut lost = Vec::new();
+            losses.report(&mut lost, time_ns, counts.into_iter().zip(["a", "b", "c"]));
+            let lost = lost.into_iter();
+            lost.map(|lost| (lost.time_ns, lost.count, lost.place))
+                .collect::<Vec<_>>()
+        };
+        let of = |time_ns, count, place: &str| (time_ns, count, place.to_owned());
+        assert_eq!(report(1, [0; 3]), []);
+        assert_eq!(report(2, [3, 0, 1]), [of(2, 3, "a"), of(2, 1, "c")]);
+        assert_eq!(report(3, [3, 0, 1]), []);
+        assert_eq!(report(4, [4, 9, 1]), [of(4, 1, "a"), of(4, 9, "b")]);
     }
 }

@@ -32,7 +32,6 @@ const STEP: Duration = Duration::from_millis(10);
 /// Kills a process group when its stdin ends without a line.
 const WATCHER: &str = "read -r line || kill -s KILL -- \"-$0\"";
 
-/// A command under way. Dropping it ends it.
 #[derive(Debug)]
 pub struct Running {
     leader: Child,
@@ -48,7 +47,6 @@ pub enum Ended {
 }
 
 impl Running {
-    /// Starts a command: these words, as this account if there is one.
     pub fn start(words: &[OsString], account: Option<Account>) -> io::Result<Self> {
         Self::start_with(
             words,
@@ -57,7 +55,6 @@ impl Running {
         )
     }
 
-    /// The same with another stdin, stdout and stderr.
     pub fn start_with(
         words: &[OsString],
         account: Option<Account>,

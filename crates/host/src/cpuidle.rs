@@ -5,16 +5,17 @@
 //! that rows have sums alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use haltwise_core::decode::idle::THIS_VM;
-use haltwise_core::event::{Facts, HaltCounts, IdleState, WakeSource};
+use haltwise_core::decode::idle::{Period, THIS_VM};
+use haltwise_core::event::{CeilingSource, Facts, HaltCounts, IdleState, WakeSource};
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::{Tid, VcpuId};
-use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+use haltwise_core::ids::{Tid, VcpuId, VmKey};
+use haltwise_core::recording::{Missing, Roster, Rung};
 
 use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector};
-use crate::idle::Machine;
+use crate::collector::{CollectError, Collector, Counting};
+use crate::discovery::{RosterBuilder, VmLabel, printable};
 use crate::root::{Root, RootError};
 use crate::usage::{POLL, cpus_with_cpuidle, states_of_cpu};
 
@@ -27,7 +28,6 @@ pub struct CpuidleCollector {
     last_ns: u64,
 }
 
-/// cpuidle's counts of a CPU, in the state that polls and in all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Counters {
     polls: u64,
@@ -37,16 +37,12 @@ struct Counters {
 }
 
 impl CpuidleCollector {
-    pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
-        if options.mode != Mode::Stats {
-            let what = format!("read cpuidle's counters in {} mode", options.mode);
-            return Err(CollectError::unsupported(what));
-        }
+    pub fn start(interval: Duration, root: Root) -> Result<Self, CollectError> {
         let cpus = cpus_with_cpuidle(&root).map_err(explain)?;
         let mut collector = Self {
             machine: Machine::new(root, &cpus),
             cpus,
-            interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
+            interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
             before: BTreeMap::new(),
             last_ns: clock::monotonic_ns(),
         };
@@ -69,7 +65,6 @@ impl CpuidleCollector {
         Ok(all)
     }
 
-    /// One row for each CPU that was idle since the last reading.
     fn take_rows(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
         let read = self.read()?;
         let now_ns = clock::monotonic_ns();
@@ -176,7 +171,7 @@ impl Collector for CpuidleCollector {
         Ok(())
     }
 
-    fn wait(&mut self, at_most: std::time::Duration) -> Result<(), CollectError> {
+    fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {
         std::thread::sleep(at_most);
         Ok(())
     }
@@ -231,6 +226,86 @@ impl Collector for CpuidleCollector {
         all.map(|(field, reason)| Missing::new(field, reason))
             .into()
     }
+}
+
+/// This machine: the one VM of the capture, whose vCPUs are its CPUs.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    root: Root,
+    roster: RosterBuilder,
+    pub(crate) is_haltpoll: bool,
+    ends: BTreeMap<u32, u64>,
+    pub(crate) counting: Counting,
+}
+
+impl Machine {
+    pub(crate) fn new(root: Root, cpus: &[u32]) -> Self {
+        let governor = root.value("sys/devices/system/cpu/cpuidle/current_governor_ro");
+        let mut machine = Self {
+            root,
+            roster: RosterBuilder::default(),
+            is_haltpoll: governor.is_ok_and(|governor| governor == "haltpoll"),
+            ends: BTreeMap::new(),
+            counting: Counting::default(),
+        };
+        machine.enter(cpus);
+        machine
+    }
+
+    /// Puts the machine into the roster; its CPUs each with its number in place of a thread's: the idle tasks of all
+    /// CPUs have the thread number 0.
+    fn enter(&mut self, cpus: &[u32]) {
+        let name = self.root.value("proc/sys/kernel/hostname").ok();
+        let name = name.and_then(|name| printable(&name));
+        let name = name.unwrap_or_else(|| "guest".to_owned());
+        let vm = self.roster.vm(VmKey::default(), || VmLabel::named(name));
+        debug_assert_eq!(vm, THIS_VM);
+        let ceiling_ns = self.ceiling_ns();
+        for cpu in cpus {
+            let row = self.roster.vcpu(vm, VcpuId(*cpu), Tid(*cpu));
+            row.ceiling_ns = ceiling_ns;
+            row.ceiling_source = match ceiling_ns {
+                Some(_) => CeilingSource::Param,
+                None => CeilingSource::Unknown,
+            };
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        self.roster.roster()
+    }
+
+    /// `guest_halt_poll_ns`, which binds the governor haltpoll alone.
+    pub(crate) fn ceiling_ns(&self) -> Option<u32> {
+        let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
+        self.is_haltpoll.then(|| self.root.number(path).ok())?
+    }
+
+    pub(crate) fn take(&mut self, period: &Period, ceiling_ns: Option<u32>, facts: &mut Facts) {
+        let last = self.ends.entry(period.cpu).or_default();
+        let halt = period.halt(*last, ceiling_ns);
+        *last = halt.end_ns();
+        if self.counting.holds(period.end_ns) {
+            facts.halts.push(halt);
+            facts
+                .windows
+                .extend(period.change.map(|call| call.row(&halt)));
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        self.counting.began_ns = now_ns;
+        self.roster.begin(now_ns);
+    }
+}
+
+pub(crate) fn polls_in_state_0(root: &Root) -> bool {
+    let name = root.value("sys/devices/system/cpu/cpu0/cpuidle/state0/name");
+    name.is_ok_and(|name| name == "POLL")
 }
 
 #[cfg(test)]
@@ -299,11 +374,7 @@ mod test {
             (&format!("{cpuidle}/state1/usage"), "50\n"),
             (&format!("{cpuidle}/state1/time"), "90000\n"),
         ]);
-        let options = CollectOptions {
-            mode: Mode::Stats,
-            ..CollectOptions::default()
-        };
-        let mut collector = CpuidleCollector::start(&options, root).unwrap();
+        let mut collector = CpuidleCollector::start(Duration::from_secs(1), root).unwrap();
         assert_eq!(collector.roster().vms[0].name, "web");
         collector.begin().unwrap();
         let set = |file: &str, text: &str| {
@@ -328,11 +399,7 @@ mod test {
     #[test]
     fn a_machine_without_cpuidle_is_refused() {
         let (_dir, root) = made_up(&[("sys/devices/system/cpu/cpu0/online", "1\n")]);
-        let options = CollectOptions {
-            mode: Mode::Stats,
-            ..CollectOptions::default()
-        };
-        let error = CpuidleCollector::start(&options, root).unwrap_err();
+        let error = CpuidleCollector::start(Duration::from_secs(1), root).unwrap_err();
         assert!(matches!(error, CollectError::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains("cpu0/cpuidle"), "{error}");
     }

@@ -77,7 +77,6 @@ impl Cpus {
         self.0.iter().map(|cpu| Cpu { busy_ns, ..*cpu }).collect()
     }
 
-    /// With the time that they have been busy since.
     pub fn used(&self, root: &Root) -> Vec<Cpu> {
         let after = host_sample::busy_of_each(root);
         let used = |cpu: &Cpu| after.get(&cpu.id)?.checked_sub(cpu.busy_ns?);

@@ -13,10 +13,9 @@ use rustix::io::Errno;
 
 use crate::collector::CollectError;
 use crate::cpus;
-use crate::perf::explain::{is_gone, refused};
+use crate::perf::open::{is_gone, refused};
 use crate::root::Root;
 
-/// Counters of every CPU that was online when they were opened.
 #[derive(Debug)]
 pub struct Cycles {
     cpus: Vec<OnCpu>,
@@ -28,7 +27,6 @@ struct OnCpu {
     instructions: Option<Counter>,
 }
 
-/// Counts since the counters were opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     pub cycles: u64,

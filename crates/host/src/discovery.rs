@@ -8,16 +8,11 @@
 //! A process that ends while it is read is skipped: that is normal. One that we may not look into is
 //! counted in [`Scan::denied`]: there may be VMs that the scan does not see.
 
-mod agent;
 mod arguments;
-mod cgroup;
 #[doc(hidden)]
 pub mod fuzz;
 mod identity;
-mod kubevirt;
-mod libvirt;
-mod living;
-mod machine;
+mod managers;
 mod name;
 mod outside;
 mod presence;
@@ -34,12 +29,11 @@ use std::path::{Path, PathBuf};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
 
 use self::arguments::Arguments;
-use crate::ceiling::sign;
+pub(crate) use self::qemu::{AgentChannel, agent_channel};
+use crate::ceiling;
 use crate::process_files;
 use crate::root::{Root, RootError};
 
-pub(crate) use self::agent::{AgentChannel, agent_channel};
-use self::living::Living;
 pub(crate) use self::name::printable_within;
 pub use self::name::{LONGEST_NAME, printable};
 pub use self::outside::{OutsideTime, OutsideVmm, outside};
@@ -66,7 +60,6 @@ pub struct VmProcess {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
     pub tid: Tid,
-    /// The vCPU that its name tells of.
     pub id: VcpuId,
     pub comm: String,
 }
@@ -93,9 +86,7 @@ impl VmProcess {
 #[derive(Debug, Default)]
 pub struct Scan {
     pub vms: Vec<VmProcess>,
-    /// Processes that we may not look into.
     pub denied: usize,
-    /// Processes whose files could not be read for other reasons, with these.
     pub failed: Vec<RootError>,
 }
 
@@ -165,27 +156,17 @@ fn found(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
     let key = key_of(root, pid)?;
     let comm = comm_of(root, Tid(pid.0))?;
     // Command line and program may be hidden from us although the descriptors are not.
-    let arguments = Arguments::parse(
-        &root
-            .bytes(format!("proc/{pid}/cmdline"))
-            .unwrap_or_default(),
-    );
-    let exe = root.link(format!("proc/{pid}/exe")).ok();
-    let vmm = vmm::recognise(
-        exe.as_deref()
-            .and_then(program)
-            .as_deref()
-            .into_iter()
-            .chain(arguments.program())
-            .chain([comm.as_str()]),
-    );
+    let arguments = Arguments::of(root, pid).unwrap_or_default();
+    let exe = program(root, pid);
+    let names = exe.as_deref().into_iter().chain(arguments.program());
+    let vmm = vmm::recognise(names.chain([comm.as_str()]));
     let named = identity::of(root, pid, vmm, &arguments);
     Ok(Some(VmProcess {
         key,
         label: VmLabel {
             name: named.name.unwrap_or_else(|| fallback_name(&comm, pid)),
             identity: named.identity,
-            machine: (vmm.kind == VmmKind::Qemu).then(|| machine::of(&arguments)),
+            machine: (vmm.kind == VmmKind::Qemu).then(|| qemu::machine(&arguments)),
             vmm: vmm.kind,
             ceiling_settable: Some(held.is_governed),
         },
@@ -215,7 +196,7 @@ impl Held {
                 Err(error) if error.is_absent() => continue,
                 Err(error) => return Err(error),
             };
-            held.is_governed |= sign::is_ours(&target);
+            held.is_governed |= ceiling::shows_sign(&target);
             let target = target.as_os_str().as_bytes();
             if target == b"anon_inode:kvm-vm" {
                 held.vms += 1;
@@ -262,8 +243,12 @@ fn fallback_name(comm: &str, pid: Pid) -> String {
     }
 }
 
+fn program(root: &Root, pid: Pid) -> Option<String> {
+    program_name(&root.link(format!("proc/{pid}/exe")).ok()?)
+}
+
 /// The file name of `/proc/PID/exe`, without the note that the file was replaced.
-fn program(exe: &Path) -> Option<String> {
+fn program_name(exe: &Path) -> Option<String> {
     let name = exe.file_name()?.to_str()?;
     Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
 }

@@ -10,7 +10,7 @@ use crate::exits;
 use crate::tracefs::EventFormat;
 
 pub use crate::discovery::fuzz::cmdline;
-pub use crate::guest_agent::fuzz::agent_reply;
+pub use crate::guest_agent::reply::agent_reply;
 pub use crate::knob::fuzz::baseline;
 pub use crate::perf::fuzz::perf_record;
 pub use crate::profile::fuzz::sample;

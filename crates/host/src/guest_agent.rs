@@ -3,21 +3,12 @@
 //! A guest is not trusted, and neither is its agent: replies are bounded in length and time, and only a number, Y or N
 //! ever comes out of one. Text of an agent stands in errors alone, cut and made printable. Five commands are used:
 //! `guest-info`, `guest-file-open`, `-read`, `-write` and `-close`, after `guest-sync-delimited`; never `guest-exec`.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `fuzz` | the entry point of the fuzz target |
-//! | `reply` | what an agent may answer |
-//! | `socket` | QEMU's socket of the agent |
-//! | `virsh` | libvirt, which holds that socket of its domains |
-//! | `sessions` | one conversation with each agent, and which of them are silent |
 
-pub(crate) mod fuzz;
-mod reply;
-mod sessions;
+pub(crate) mod reply;
 mod socket;
-mod virsh;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -28,14 +19,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::reply::{Handle, Info, Piece};
-use self::socket::Socket;
-use self::virsh::Virsh;
+use self::socket::{Socket, Virsh};
 use crate::discovery::{self, AgentChannel, agent_channel};
 use crate::root::{Root, RootError};
 
-pub(crate) use self::sessions::Sessions;
-
-/// How long an agent may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// This much of each read or write of a parameter does not count against `PATIENCE`: a recording may ask for hours.
 const QUICK: Duration = Duration::from_millis(250);
@@ -44,7 +31,6 @@ const LONGEST_VALUE: usize = 64;
 /// A new one at each boot of a Linux guest (random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const BOOT_ID_LENGTH: usize = 36;
-/// The commands without which nothing can be read or set.
 const NEEDED: [&str; 4] = [
     "guest-file-open",
     "guest-file-read",
@@ -57,14 +43,8 @@ const NEEDED: [&str; 4] = [
 pub enum AgentError {
     #[error("ask the guest agent of pid {0}: the VM has ended")]
     Gone(Pid),
-    #[error("ask the guest agent of pid {0}: its VMM is not QEMU")]
-    NotQemu(Pid),
-    #[error("ask the guest agent of pid {0}: its QEMU has no port org.qemu.guest_agent.0")]
-    NoPort(Pid),
-    #[error(
-        "ask the guest agent of pid {0}: its port is not a socket with a path, and libvirt does not list the VM"
-    )]
-    NoPath(Pid),
+    #[error("ask the guest agent of pid {pid}: {why}")]
+    NoChannel { pid: Pid, why: &'static str },
     #[error(
         "ask the guest agent of pid {pid}: the socket on its command line belongs to pid {found}"
     )]
@@ -118,7 +98,6 @@ pub(crate) struct GuestAgent {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Its value, as the kernel writes it.
     pub(crate) value: String,
     /// The guest's boot; `None` where its agent does not read that out.
     pub(crate) boot: Option<String>,
@@ -131,16 +110,13 @@ enum Line {
 }
 
 impl GuestAgent {
-    /// Finds the agent of a VM that runs, and asks it what it permits.
     pub(crate) fn of(root: &Root, vm: VmKey, until: Instant) -> Result<Self, AgentError> {
         let pid = vm.pid;
         is_running(root, vm)?;
         let line = match agent_channel(root, pid)? {
             AgentChannel::Socket(path) => Line::Socket(Socket::connect(&path, pid, until)?),
             AgentChannel::Libvirt(uuid) => Line::Virsh(Virsh::new("virsh", uuid, pid)),
-            AgentChannel::Closed => return Err(AgentError::NoPath(pid)),
-            AgentChannel::Absent => return Err(AgentError::NoPort(pid)),
-            AgentChannel::OtherVmm => return Err(AgentError::NotQemu(pid)),
+            AgentChannel::None(why) => return Err(AgentError::NoChannel { pid, why }),
         };
         let mut agent = Self {
             root: root.clone(),
@@ -177,7 +153,6 @@ impl GuestAgent {
         Ok(text.filter(is_uuid))
     }
 
-    /// A file's one line, if it is text and short.
     fn read_file(&mut self, path: &str) -> Result<Option<String>, AgentError> {
         let handle = self.open(path, "r")?;
         let arguments = json!({"handle": handle, "count": LONGEST_VALUE});
@@ -189,7 +164,6 @@ impl GuestAgent {
         Ok(text.map(|text| text.strip_suffix('\n').unwrap_or(&text).to_owned()))
     }
 
-    /// A parameter, and in which boot of the guest.
     pub(crate) fn read(&mut self, parameter: Parameter) -> Result<Seen, AgentError> {
         let pid = self.key.pid;
         let text = self
@@ -272,10 +246,83 @@ fn path_of(parameter: Parameter) -> String {
     format!("/{}", parameter.path())
 }
 
-/// Fails where the process is not the one that was meant.
 fn is_running(root: &Root, vm: VmKey) -> Result<(), AgentError> {
     let is_alive = discovery::is_alive(root, vm)?;
     is_alive.then_some(()).ok_or(AgentError::Gone(vm.pid))
+}
+
+/// Agents that were asked. All that one takes for its answers is limited together: one that was silent once is not waited for
+/// again, and one that is slow is silent.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(RefCell<BTreeMap<VmKey, Session>>);
+
+#[derive(Debug)]
+struct Session {
+    /// `None` where an answer may still be under way: the next conversation begins with another connection.
+    agent: Option<GuestAgent>,
+    patience: Duration,
+}
+
+impl Sessions {
+    pub(crate) fn read(
+        &self,
+        root: &Root,
+        vm: VmKey,
+        parameter: Parameter,
+    ) -> Result<Option<Seen>, AgentError> {
+        match self.with(root, vm, |agent| agent.read(parameter)) {
+            Err(AgentError::Gone(_)) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        root: &Root,
+        vm: VmKey,
+        parameter: Parameter,
+        value: &str,
+    ) -> Result<(), AgentError> {
+        self.with(root, vm, |agent| agent.write(parameter, value))
+    }
+
+    fn with<T>(
+        &self,
+        root: &Root,
+        vm: VmKey,
+        act: impl FnOnce(&mut GuestAgent) -> Result<T, AgentError>,
+    ) -> Result<T, AgentError> {
+        let mut sessions = self.0.borrow_mut();
+        let session = sessions.entry(vm).or_insert(Session {
+            agent: None,
+            patience: PATIENCE,
+        });
+        if session.patience.is_zero() {
+            return Err(AgentError::Silent(vm.pid));
+        }
+        let began = Instant::now();
+        let until = began + session.patience;
+        let agent = match session.agent.take() {
+            Some(agent) => Ok(agent),
+            None => GuestAgent::of(root, vm, until),
+        };
+        let done = agent.and_then(|mut agent| {
+            agent.until = until;
+            let done = act(&mut agent);
+            let is_kept = matches!(
+                done,
+                Ok(_) | Err(AgentError::Refused { .. } | AgentError::Absent { .. })
+            );
+            session.agent = is_kept.then_some(agent);
+            done
+        });
+        let took = began.elapsed().saturating_sub(QUICK);
+        session.patience = match done {
+            Err(AgentError::Silent(_)) => Duration::ZERO,
+            _ => session.patience.saturating_sub(took),
+        };
+        done
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,6 @@ impl Times {
     }
 }
 
-/// How long each CPU has been busy since boot.
 pub(crate) fn busy_of_each(root: &Root) -> BTreeMap<u32, u64> {
     let text = root.text("proc/stat").unwrap_or_default();
     let of = |line: &str| {
@@ -69,12 +68,11 @@ fn cpu_times(text: &str) -> Option<HostSample> {
                 .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         })
         .count();
-    let ns_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
     Some(HostSample {
         cpus: u32::try_from(cpus).ok()?,
-        busy_ns: total.saturating_sub(idle).saturating_mul(ns_per_tick),
-        total_ns: total.saturating_mul(ns_per_tick),
-        steal_ns: steal.map(|steal| steal.saturating_mul(ns_per_tick)),
+        busy_ns: clock::ticks_long(total.saturating_sub(idle)),
+        total_ns: clock::ticks_long(total),
+        steal_ns: steal.map(clock::ticks_long),
         ..HostSample::default()
     })
 }

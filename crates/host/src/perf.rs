@@ -18,15 +18,11 @@
 pub(crate) mod collector;
 mod counts;
 mod events;
-pub(crate) mod explain;
-mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod idle;
-mod layouts;
 pub(crate) mod open;
 mod places;
-mod record;
 #[cfg(test)]
 mod recorded;
 mod ring;

@@ -25,7 +25,6 @@ const FEW: usize = 4;
 /// Readers that are left behind: one for each process, and so many.
 const LEFT_MOST: usize = 1_024;
 
-/// Room for a look at a process, in bytes.
 const STACK: usize = 512 << 10;
 
 type Look = Box<dyn FnOnce() + Send>;

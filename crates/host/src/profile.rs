@@ -14,35 +14,17 @@
 //! perf writes a sample's record, since only perf knows whether the guest was hit and how to walk a stack: the BPF program
 //! that filters lets an event of type `bpf-output` write it. The exit that the thread last noted follows the record;
 //! without exits, the function on the stack that handles one says which it is.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `open` | the events of one CPU and their ring |
-//! | `record` | bytes of a ring as samples; pure |
-//! | `symbol_cache` | samples as rows: placed, their stacks and frames numbered |
-//! | `sampled_threads` | which processes are sampled, and whose threads they are |
-//! | `symbols` | addresses as functions, while their process is there to ask |
-//! | `kallsyms`, `maps` | two files of the kernel, read; pure |
-//! | `namer` | functions of VMMs, named by a child with few rights |
-//! | `files`, `elf` | what that child reads: files of other users, in bounded pieces |
-//! | `written_name`, `refusal` | a symbol as its source has it; why there is none |
-//! | `profiler` | all of it |
 
 mod elf;
 mod files;
 #[doc(hidden)]
 pub mod fuzz;
-mod kallsyms;
-mod maps;
 pub(crate) mod namer;
 mod open;
 mod profiler;
 mod record;
-mod refusal;
-mod sampled_threads;
 mod symbol_cache;
 mod symbols;
-mod written_name;
 
 use haltwise_core::ids::Pid;
 use haltwise_core::profile::Event;

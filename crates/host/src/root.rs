@@ -98,7 +98,6 @@ impl Root {
             .join(relative.strip_prefix("/").unwrap_or(relative))
     }
 
-    /// Reads a file as bytes, up to a bound far above most files of the kernel.
     pub fn bytes(&self, relative: impl AsRef<Path>) -> Result<Vec<u8>, RootError> {
         self.long_bytes(relative, LONGEST_FILE)
     }
@@ -112,13 +111,11 @@ impl Root {
         }
     }
 
-    /// Reads a file as text; bytes that are no UTF-8 become U+FFFD.
     pub fn text(&self, relative: impl AsRef<Path>) -> Result<String, RootError> {
         let bytes = self.bytes(relative)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Reads a file that holds one value, without the white space around it.
     pub fn value(&self, relative: impl AsRef<Path>) -> Result<String, RootError> {
         Ok(self.text(relative)?.trim().to_owned())
     }
@@ -149,7 +146,6 @@ impl Root {
         fs::read_link(&path).map_err(|source| RootError::new(path, source))
     }
 
-    /// The names in a directory, sorted.
     pub fn list(&self, relative: impl AsRef<Path>) -> Result<Vec<OsString>, RootError> {
         let path = self.path(relative);
         let names = fs::read_dir(&path).and_then(|entries| {
@@ -177,7 +173,6 @@ impl Root {
         Ok(numbers)
     }
 
-    /// Whether a file exists, as far as we may see.
     pub fn exists(&self, relative: impl AsRef<Path>) -> bool {
         self.path(relative).exists()
     }

@@ -1,12 +1,5 @@
 //! Rights that a process gives up before it touches data that others may have written.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `capabilities` | which are kept, and how the rest is dropped |
-//! | `mounts` | where files can be written |
-//! | `syscalls` | the system calls that are kept or refused |
 
-mod capabilities;
 mod mounts;
 mod syscalls;
 
@@ -15,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, setrlimit};
-use rustix::thread::{CapabilitiesSecureBits, CapabilitySet};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use crate::process_files;
 use crate::root::Root;
@@ -23,7 +16,6 @@ use crate::root::Root;
 /// Memory of the process that reads files of VMMs: twice what it keeps of them at most.
 const READER_BYTES: u64 = 1 << 30;
 
-/// CPU time of the same, in seconds.
 const READER_SECONDS: u64 = 60;
 
 const READER_FILES: u64 = 512;
@@ -35,16 +27,12 @@ const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a duty of its own")]
 pub struct Duties<'a> {
-    /// Where it writes: directories that are there.
     pub writes: &'a [PathBuf],
-    /// It starts processes that name functions of VMMs.
     pub names_functions: bool,
-    /// It may have to end a command that it has started.
     pub ends_command: bool,
     /// It opens perf events as VMs come: the source tracepoints does, and a profiler.
     pub opens_events: bool,
     pub sets_ceilings: bool,
-    /// It accepts connections on a socket that listens already.
     pub serves: bool,
 }
 
@@ -98,9 +86,9 @@ fn needed(root: &Root, duties: Duties<'_>) -> Result<CapabilitySet, SandboxError
         let source = io::Error::other(format!("{threads} threads run already"));
         return Err(because("rights")(source));
     }
-    let mut kept = capabilities::to_trace() | capabilities::to_look();
+    let mut kept = to_trace() | to_look();
     if duties.names_functions {
-        kept |= capabilities::to_open_mapped_files();
+        kept |= to_open_mapped_files();
     }
     if duties.ends_command {
         kept |= CapabilitySet::KILL;
@@ -114,13 +102,13 @@ fn needed(root: &Root, duties: Duties<'_>) -> Result<CapabilitySet, SandboxError
         kept |= held.permitted;
     }
     if !duties.writes.iter().all(|directory| is_ours(directory)) {
-        kept |= capabilities::to_write_for_another();
+        kept |= to_write_for_another();
     }
     Ok(kept)
 }
 
 fn give_up_all_but(kept: CapabilitySet) -> Result<(), SandboxError> {
-    capabilities::keep(kept).map_err(because("capabilities"))?;
+    keep(kept).map_err(because("capabilities"))?;
     let unseen = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     unseen.map_err(because("being looked into"))
 }
@@ -163,7 +151,7 @@ pub(crate) fn reader() -> io::Result<()> {
         let _kept = setrlimit(resource, limit);
     }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    capabilities::keep(capabilities::to_look() | capabilities::to_open_mapped_files())?;
+    keep(to_look() | to_open_mapped_files())?;
     rustix::thread::set_no_new_privs(true)?;
     syscalls::reader()
 }
@@ -171,7 +159,56 @@ pub(crate) fn reader() -> io::Result<()> {
 /// Leaves this process the right to have the kernel time BPF programs, and the system calls for that.
 pub(crate) fn timer() -> io::Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    capabilities::keep(CapabilitySet::SYS_ADMIN)?;
+    keep(CapabilitySet::SYS_ADMIN)?;
     rustix::thread::set_no_new_privs(true)?;
     syscalls::timer()
+}
+
+fn is_known(capability: CapabilitySet) -> bool {
+    rustix::thread::capability_is_in_bounding_set(capability).is_ok()
+}
+
+/// One capability, and what stood for it on kernels before it.
+fn or_before(capability: CapabilitySet) -> CapabilitySet {
+    if is_known(capability) {
+        capability
+    } else {
+        CapabilitySet::SYS_ADMIN
+    }
+}
+
+/// Capability to open `/proc/PID/map_files` (`CAP_SYS_ADMIN` before Linux 5.9).
+pub(super) fn to_open_mapped_files() -> CapabilitySet {
+    or_before(CapabilitySet::CHECKPOINT_RESTORE)
+}
+
+/// Capabilities to read the data of programs and events, and to open the events of a CPU that comes online
+/// (`CAP_SYS_ADMIN` before Linux 5.8).
+pub(super) fn to_trace() -> CapabilitySet {
+    or_before(CapabilitySet::BPF) | or_before(CapabilitySet::PERFMON) | CapabilitySet::IPC_LOCK
+}
+
+/// Capabilities to look into processes: whose VM it is, its vCPUs and its mappings.
+pub(super) fn to_look() -> CapabilitySet {
+    CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH
+}
+
+/// Capabilities to write into a directory of another user, and to give files to that user.
+pub(super) fn to_write_for_another() -> CapabilitySet {
+    CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE
+}
+
+/// Drops all but these from this thread; gains none. Each thread has capabilities of its own: all must be dropped before
+/// a second one is started.
+pub(super) fn keep(kept: CapabilitySet) -> io::Result<()> {
+    let now = rustix::thread::capabilities(None)?;
+    let permitted = now.permitted & kept;
+    let sets = CapabilitySets {
+        effective: permitted,
+        permitted,
+        // The ambient set shrinks with it.
+        inheritable: now.inheritable & kept,
+    };
+    rustix::thread::set_capabilities(None, sets)?;
+    Ok(())
 }

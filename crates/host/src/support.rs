@@ -3,24 +3,21 @@
 //! Looks and judges nothing away: a source that is refused says which right or which part of the kernel
 //! it lacks. It loads, mounts and changes nothing; the sources themselves have the last word.
 
-mod kernel;
 pub(crate) mod rights;
 mod traps;
 
 use std::fmt;
 
 use haltwise_core::event::Knob;
+use haltwise_core::kvm::{Distributor, Version};
 use haltwise_core::recording::Rung;
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
 
-use crate::knob;
-use crate::params;
+pub use self::rights::{CAPABILITIES, Rights};
 use crate::root::{Root, RootError};
 use crate::tracefs::{self, Standing};
-
-pub use self::kernel::KernelRelease;
-pub use self::rights::{CAPABILITIES, Rights};
+use crate::{knob, params};
 
 haltwise_core::names! {
     pub enum Level {
@@ -35,7 +32,6 @@ haltwise_core::names! {
 pub struct Finding {
     pub level: Level,
     pub what: String,
-    /// Why it matters, or where it comes from.
     pub why: String,
     pub remedy: Option<String>,
 }
@@ -83,7 +79,6 @@ pub struct Support {
     pub knobs: Vec<Knob>,
     pub bpf: Result<(), Refusal>,
     pub tracepoints: Result<(), Refusal>,
-    /// Everything worth knowing, in no order of weight.
     pub findings: Vec<Finding>,
 }
 
@@ -239,4 +234,41 @@ fn own_rights(rights: Rights) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelRelease {
+    pub version: Version,
+    pub text: String,
+}
+
+impl KernelRelease {
+    pub fn read(root: &Root) -> Result<Self, RootError> {
+        const PATH: &str = "proc/sys/kernel/osrelease";
+        let text = root.value(PATH)?;
+        Self::parse(&text).ok_or_else(|| root.malformed(PATH, &text, "a kernel's release"))
+    }
+
+    /// Reads a release as `uname -r` prints it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(Self {
+            version: text.parse().ok()?,
+            text: crate::discovery::printable(text)?,
+        })
+    }
+
+    pub fn is_from(&self, major: u32, minor: u32) -> bool {
+        self.version >= Version::new(major, minor)
+    }
+
+    /// Whether a distributor keeps an old number and carries newer code under it.
+    pub fn has_backports(&self) -> bool {
+        Distributor::of(&self.text).is_some_and(|it| it.keeps_number)
+    }
+}
+
+impl fmt::Display for KernelRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
 }

@@ -48,7 +48,6 @@ const LEFT_MOST: usize = 256;
 /// How long a child that has answered may take to end, beside whatever else runs on its CPU.
 const END: Duration = Duration::from_secs(1);
 
-/// A child that had not ended when it was last looked at.
 struct Left {
     child: Pid,
     of: Pid,
@@ -141,7 +140,6 @@ pub(crate) enum Step {
 
 pub(crate) type Failed = (Step, Errno);
 
-/// The sockets of VMMs, in their order.
 pub(crate) fn take(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
     shown.chunks(AT_ONCE).flat_map(take_some).collect()
 }
@@ -270,7 +268,6 @@ pub(crate) fn is_ready(from: &impl AsFd, until: Instant) -> Result<bool, Errno> 
     }
 }
 
-/// The child: takes the socket, hands it on if it is one, and ends.
 fn serve(shown: &Shown, to: &OwnedFd) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let _ = rustix::process::setpgid(None, None);

@@ -52,16 +52,6 @@ pub fn idle(root: &Root) -> Result<Idle, RootError> {
     })
 }
 
-/// Idle time of each CPU in ticks: the fourth number of its line in `/proc/stat` (`show_stat`, `fs/proc/stat.c`).
-pub(crate) fn idle_of_cpus(root: &Root) -> BTreeMap<u32, u64> {
-    let text = root.text("proc/stat").unwrap_or_default();
-    let of_line = |line: &str| {
-        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        Some((fields.next()?.parse().ok()?, fields.nth(3)?.parse().ok()?))
-    };
-    text.lines().filter_map(of_line).collect()
-}
-
 /// Idle setup of the CPUs: driver, governor, and the states of the first CPU that are not disabled.
 pub(crate) fn idle_setup(root: &Root) -> Vec<String> {
     let mut setup: Vec<String> = ["current_driver", "current_governor"]
@@ -274,7 +264,6 @@ impl Slow {
         })
     }
 
-    /// Which of these a host does not keep, and why.
     pub fn missing(&self, root: &Root) -> Vec<Missing> {
         let one = |field: &str, error: RootError| Missing::new(field, error.to_string());
         let idle = cpus_with_cpuidle(root).err();

@@ -12,7 +12,6 @@ use std::panic::catch_unwind;
 
 use haltwise_governor::{EnableCap, KVM_CAP_HALT_POLL, KVM_ENABLE_CAP};
 
-/// Requests of `linux/kvm.h`.
 const KVM_RUN: c_ulong = 0xae80;
 const KVM_CREATE_VM: c_ulong = 0xae01;
 
@@ -40,7 +39,6 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     result
 }
 
-/// Notes a ceiling that the VMM has set itself.
 #[cold]
 fn enabled(vm: c_int, cap: *const EnableCap) {
     if cap.is_null() {

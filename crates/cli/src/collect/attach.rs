@@ -92,12 +92,8 @@ pub(crate) fn attach_idle(
     root: &Root,
 ) -> Result<(Box<dyn Collector>, Mode), Failure> {
     let counters = || -> Attached {
-        let mode = Mode::Stats;
-        let options = CollectOptions {
-            mode,
-            ..options.clone()
-        };
-        Ok(Box::new(CpuidleCollector::start(&options, root.clone())?))
+        let counters = CpuidleCollector::start(options.interval, root.clone());
+        Ok(Box::new(counters?))
     };
     match (options.mode, rung) {
         (Mode::Stats, None | Some(Rung::Cpuidle)) => {

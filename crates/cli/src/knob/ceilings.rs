@@ -8,7 +8,7 @@ use haltwise_host::knob::{InGuest, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
-use super::view::name_of;
+use super::name_of;
 use crate::exit::{Exit, Failure};
 use crate::knob::explain::explain;
 use crate::plan::PlannedCeiling;
@@ -30,7 +30,6 @@ impl Unset {
     }
 }
 
-/// The processes that are meant; all must be there.
 fn selected<'a>(
     vms: &'a [VmProcess],
     wanted: &[VmSelector],

@@ -6,7 +6,6 @@ use haltwise_host::knob::KnobError;
 
 use crate::exit::{Exit, Failure};
 
-/// The exit code of a refusal, and what to do about it.
 type Advice = (Exit, Option<&'static str>);
 
 const AS_ROOT: Advice = (Exit::Denied, Some("run it as root"));
@@ -48,11 +47,9 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         }
         KnobError::Occupied { .. } => failed("move it away"),
         KnobError::NoPlace => unsupported("set it on the kernel's command line, as kvm.NAME=VALUE"),
-        KnobError::NotTaken { .. } | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => {
-            failed(
-                "whatever was set before that is recorded, if anything was: `status` shows it, `undo` restores it",
-            )
-        }
+        KnobError::NotTaken(_) | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => failed(
+            "whatever was set before that is recorded, if anything was: `status` shows it, `undo` restores it",
+        ),
         KnobError::Unrecorded(_) => failed(
             "make room and undo again, which records it; until then `status` shows the restored values as \
              modified externally",
@@ -72,7 +69,7 @@ fn agent(error: &AgentError) -> Advice {
              without the agent, hand the settings to the guest by fw_cfg (docs/guest.md, \"From the \
              host without an agent\"), or run haltwise in the guest",
         ),
-        AgentError::NotQemu(_) | AgentError::NoPort(_) | AgentError::NoPath(_) => {
+        AgentError::NoChannel { .. } => {
             unsupported("docs/guest.md says how to give a VM an agent, and how to do without one")
         }
         AgentError::Absent { .. } => unsupported(

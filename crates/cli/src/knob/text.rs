@@ -3,7 +3,7 @@
 use haltwise_host::knob::Outcome;
 use haltwise_host::knob::effect::{Effect, Watched};
 
-use super::view::{ChangeView, CutOffView};
+use super::{ChangeView, CutOffView};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::text::name;
@@ -113,7 +113,6 @@ pub(crate) fn vm_table(
     }
 }
 
-/// A paragraph for each text that is said of VMs.
 pub(crate) fn of_vms<'a>(page: &mut Page, said: impl Iterator<Item = (&'a str, String)>) {
     for (names, text) in each_once(said) {
         page.wrapped(&name(&names, page.width()), &text, 4);

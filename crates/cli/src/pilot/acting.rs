@@ -53,10 +53,10 @@ pub(crate) fn make(
 
 fn refusal(error: KnobError) -> Refusal {
     match error {
-        KnobError::Theirs(_) | KnobError::Meanwhile { .. } | KnobError::Otherwise { .. } => {
+        KnobError::Theirs(_) | KnobError::Meanwhile { .. } | KnobError::Otherwise(_) => {
             Refusal::Theirs
         }
-        KnobError::Follows { .. } => Refusal::Moved,
+        KnobError::Follows(_) => Refusal::Moved,
         error if error.is_of_ended() => Refusal::Ended,
         error => Refusal::Failed(error.to_string()),
     }

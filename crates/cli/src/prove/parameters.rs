@@ -220,14 +220,12 @@ impl Drop for Parameters {
 }
 
 fn explain(error: KnobError) -> Failure {
-    if let KnobError::Otherwise {
-        name,
-        expected,
-        found,
-    } = &error
-    {
+    if let KnobError::Otherwise(it) = &error {
         let error = anyhow!(
-            "{name} was modified externally to {found} (it was {expected}) and is left alone"
+            "{} was modified externally to {} (it was {}) and is left alone",
+            it.name,
+            it.found,
+            it.expected
         );
         return Failure::new(Exit::Failed, error)
             .hint("measure again when nothing else changes settings");

@@ -16,8 +16,7 @@ use haltwise_host::support::KernelRelease;
 use super::view::{Journal, KnobView, Persisted, Status, StepView, UnknownView};
 use crate::exit::Failure;
 use crate::knob::explain::explain;
-use crate::knob::view::{ChangeView, CutOffView, name_of};
-use crate::knob::{SCHEMA, watching};
+use crate::knob::{ChangeView, CutOffView, SCHEMA, name_of, watching};
 use crate::pilot_state::kept;
 use crate::state::command;
 

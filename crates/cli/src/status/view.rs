@@ -3,7 +3,7 @@
 use haltwise_host::knob::effect::Watched;
 use serde::Serialize;
 
-use crate::knob::view::{ChangeView, CutOffView};
+use crate::knob::{ChangeView, CutOffView};
 use crate::pilot_state::PilotStatus;
 
 #[derive(Debug, Serialize)]

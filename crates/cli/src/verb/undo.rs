@@ -1,16 +1,15 @@
 //! Implementation of `haltwise undo`: restores the settings from before the first apply, and says what it left alone.
 
-mod text;
-
 use haltwise_host::clock;
-use haltwise_host::knob::{CutOff, KnobError, Reversal, Snapshot, UndoneStep, Writer};
+use haltwise_host::knob::{CutOff, KnobError, Reversal, Snapshot, UndoneStep, Why, Writer};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::explain::explain;
-use crate::knob::view::{ChangeView, CutOffView, LeftView};
-use crate::knob::{SCHEMA, who};
+use crate::knob::text::{changes, page_cut_off};
+use crate::knob::{ChangeView, CutOffView, LeftView, SCHEMA, who};
+use crate::page::{Page, harmless};
 use crate::pilot_state::kept;
 use crate::state::{GivenRoot, command};
 use crate::terminal;
@@ -47,7 +46,7 @@ pub(crate) struct Arguments {
 
 /// Everything that is said; the JSON of `--json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Undone {
+struct Undone {
     pub(crate) schema: u32,
     /// Whether it was done, and not only said.
     pub(crate) done: bool,
@@ -62,7 +61,7 @@ pub(crate) struct Undone {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct StepView {
+struct StepView {
     pub(crate) step: u64,
     pub(crate) who: String,
     pub(crate) turns: Vec<ChangeView>,
@@ -76,7 +75,7 @@ pub(crate) fn run(options: &Arguments) -> Outcome {
         act(options)?
     };
     terminal::show(options.json, &undone, |undone| {
-        text::render(undone, terminal::columns())
+        render(undone, terminal::columns())
     })?;
     Ok(Exit::of_partial(is_partial))
 }
@@ -111,7 +110,7 @@ fn reversal(now: &Snapshot, options: &Arguments) -> Result<Reversal, Failure> {
         Err(KnobError::Nothing) if now.cut_off.is_some() => Ok(Reversal { steps: Vec::new() }),
         Err(KnobError::Nothing) => {
             // In the off periods of a trial nothing is in force.
-            let pilot = acting_pid(&options.root).map(text::pilot);
+            let pilot = acting_pid(&options.root).map(pilot);
             let status = command(&options.root, "status");
             let shows = || format!("`{status}` shows the settings in force");
             Err(explain(KnobError::Nothing).hint(pilot.unwrap_or_else(shows)))
@@ -149,5 +148,73 @@ impl StepView {
             turns: changes.map(|it| ChangeView::new(root, it)).collect(),
             left: left.map(|it| LeftView::new(root, it)).collect(),
         }
+    }
+}
+
+fn render(undone: &Undone, width: usize) -> String {
+    let mut page = Page::new(width);
+    if let Some(cut_off) = &undone.settled {
+        page_cut_off(&mut page, cut_off);
+    }
+    for step in &undone.steps {
+        let what = if undone.done { "Undone" } else { "Would undo" };
+        let text = format!("apply {} (`{}`):", step.step, harmless(&step.who));
+        page.wrapped(&format!("{what}: "), &text, 2);
+        changes(&mut page, &step.turns);
+        left(&mut page, step);
+    }
+    let turns = || undone.steps.iter().flat_map(|step| &step.turns);
+    if turns().any(|turn| turn.name.starts_with("ceiling of ")) {
+        let text = "KVM cannot take a ceiling away: a VM whose ceiling was set keeps the restored value, and \
+                    does not follow halt_poll_ns until it is restarted.";
+        page.wrapped("", text, 2);
+    }
+    let left = || undone.steps.iter().flat_map(|step| &step.left);
+    page.line(if !undone.done {
+        "Nothing was changed."
+    } else if left().any(|left| left.why == Why::NoAnswer) {
+        "All else of haltwise is undone; undo again once it answers and permits it."
+    } else {
+        "No setting of haltwise is in force."
+    });
+    if let Some(pid) = undone.pilot_pid {
+        page.wrapped("Note: ", &pilot(pid), 2);
+    }
+    page.finish()
+}
+
+fn pilot(pid: u32) -> String {
+    format!(
+        "a pilot (process {pid}) runs, and may change settings again; in the off periods of a trial nothing is in \
+         force. Stop it, then undo: systemctl stop haltwise-pilot"
+    )
+}
+
+fn left(page: &mut Page, step: &StepView) {
+    for left in &step.left {
+        let found = match &left.found {
+            Some(value) if !left.name.starts_with('/') => format!(" ({value})"),
+            _ => String::new(),
+        };
+        let why = match left.why {
+            Why::Theirs => "left alone: modified externally",
+            Why::Restored if left.name.contains(" in ") => {
+                "already restored, or reset by a boot of the guest"
+            }
+            Why::Restored => "already restored",
+            Why::Ended => "is gone: the VM has ended",
+            Why::NoAnswer if left.name.starts_with("ceiling of ") => {
+                "left as it is: the VMM does not answer"
+            }
+            Why::NoAnswer => "left as it is",
+            Why::GuestBooted => "left alone: the guest has booted since",
+            Why::Rebooted => "already reset by a reboot or a reload of KVM",
+        };
+        let said = match &left.said {
+            Some(said) if !left.name.starts_with("ceiling of ") => format!(": {}", harmless(said)),
+            _ => String::new(),
+        };
+        let text = format!("{}{found} {why}{said}", harmless(&left.name));
+        page.wrapped("  ", &text, 4);
     }
 }

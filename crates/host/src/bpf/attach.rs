@@ -7,7 +7,7 @@ use haltwise_core::recording::{Missing, Mode};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags};
 
-use super::links::Links;
+use super::program::Links;
 use super::program::{Program, Role};
 use super::skel::collector::types::kernel_support;
 use super::skel::collector::{
@@ -20,7 +20,6 @@ use crate::root::Root;
 use crate::support::rights;
 use crate::tracefs::{self, Standing, Tracefs};
 
-/// Requirement that is missing where loading and attaching BPF programs is not permitted.
 fn lacking(may_load: bool, is_filtered: bool) -> &'static str {
     match (may_load, is_filtered) {
         (false, _) => "root, or CAP_BPF and CAP_PERFMON",
@@ -96,7 +95,6 @@ fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
     format!("{error:#}").contains(&format!("(os error {number})"))
 }
 
-/// The programs, loaded and attached. Dropping them detaches.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) skel: Opaque<CollectorSkel<'static>>,
@@ -159,7 +157,7 @@ pub(super) fn attach(options: &CollectOptions, root: &Root) -> Result<Attached, 
     let walk = walk.map_err(explain("attach the walk over open files"))?;
     let mut attached = Attached {
         skel: Opaque(skel),
-        links: Links::none(),
+        links: Links::default(),
         walk,
         missing: Vec::new(),
     };
@@ -212,7 +210,6 @@ impl Attached {
         programs(&self.skel.progs)
     }
 
-    /// Halts of these VMs are wanted, and of those no more.
     fn want(&self, no_more: &[Pid], vms: &[Pid]) -> Result<(), CollectError> {
         let wanted = &self.skel.maps.wanted;
         let unwanted = no_more
@@ -225,7 +222,6 @@ impl Attached {
         noted.try_for_each(|noted| noted.map_err(explain("note the VMs wanted")))
     }
 
-    /// Begins another recording, of these VMs, with the programs that are loaded.
     pub(super) fn turn(&mut self, from: &[Pid], to: &[Pid]) -> Result<(), CollectError> {
         self.links.detach();
         self.want(from, to)?;
@@ -237,7 +233,7 @@ impl Attached {
 
     fn attach_tracepoints(&mut self) -> Result<(), CollectError> {
         let progs = &self.skel.progs;
-        let mut links = Links::none();
+        let mut links = Links::default();
         let missing = links.attach_all(&programs(progs));
         // Last, so that the first halt finds everything else in place.
         let wakeup = progs.on_vcpu_wakeup.attach();
@@ -258,7 +254,6 @@ impl Attached {
             .extend(self.links.attach(program, "halts", without_it));
     }
 
-    /// Tells the programs since when every `kvm_vcpu_wakeup` is seen.
     pub(super) fn note_wakeups(&mut self, since_ns: u64) {
         if let Some(settings) = self.skel.maps.bss_data.as_deref_mut() {
             settings.wakeups_since_ns = since_ns;

@@ -11,22 +11,18 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
 use super::attach::{Attached, attach, latency_of_kvm};
-use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
-use super::missed::{count_of, missed, of_kvm};
 use super::places::Places;
-use super::program::Program;
+use super::program::{Cost, Program, count_of, missed, of_kvm};
 use super::record::{RawHalt, SIZE as HALT_SIZE};
 use super::ring::Ring;
 use super::skel::collector::types::{kernel_support, lost_cause};
 use super::stats::{self, StatsReader, VcpuStats};
 use super::walk::{FoundVcpu, SIZE_WITH_STATS, decode_with_stats, walk, walk_with_stats};
-use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting};
-use crate::losses::Losses;
-use crate::params;
+use crate::collector::{CollectError, CollectOptions, Collector, Counting, Losses};
 use crate::root::Root;
+use crate::{clock, params};
 
 /// Between two walks, if nothing unknown halts.
 const WALK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=2_000_000_000;
@@ -34,7 +30,6 @@ const WALK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=2_000_000_000;
 const WALK_PART: u64 = 400;
 /// Between two walks, however much of the unknown halts.
 const WALK_AGAIN_NS: u64 = 20_000_000;
-/// Between two looks at the kernel's counts of losses.
 const LOSSES_NS: u64 = 500_000_000;
 
 #[derive(Debug)]
@@ -134,7 +129,6 @@ impl BpfCollector {
         Ok(())
     }
 
-    /// When the next walk is due, if nothing asks for one before.
     fn walk_after_ns(&self) -> u64 {
         let after_ns = self.walk_took_ns.saturating_mul(WALK_PART);
         after_ns.clamp(*WALK_NS.start(), *WALK_NS.end())
@@ -145,7 +139,6 @@ impl BpfCollector {
         self.places.learn_all(found, param, now_ns);
     }
 
-    /// Where KVM's counters stand, if this kernel has them.
     fn start_stats(&mut self) -> Result<(), CollectError> {
         self.drain_stats(&mut Facts::default())?;
         if self.attached.has(kernel_support::SUPPORT_HISTS) {

@@ -9,9 +9,8 @@ use haltwise_core::ids::Tid;
 use libbpf_rs::{MapCore, MapFlags, MapMut};
 
 use super::attach::explain;
-use super::record::Place;
+use super::record::{self, Place};
 use super::skel::collector::types::{count_hist, vcpu_counts};
-use super::wake;
 use crate::bytes::{u32_at, u32s_at, u64_at};
 use crate::collector::CollectError;
 
@@ -80,7 +79,7 @@ impl Totals {
         let mut wakes = [0; 5];
         let facts = words(offset_of!(vcpu_counts, wakes), WAKE_FACTS);
         for (index, count) in (0_u8..=u8::MAX).zip(facts) {
-            let source: WakeSource = wake::source(wake::facts_of_index(index));
+            let source: WakeSource = record::source(record::wake_facts_of_index(index));
             wakes[usize::from(source.code())] += count;
         }
         HaltCounts {
@@ -128,14 +127,12 @@ impl CountsReader {
         self.last_ns
     }
 
-    /// Counts up to `now_ns` are not reported.
     pub(super) fn begin(&mut self, all: Vec<Seen>, now_ns: u64) {
         self.last_ns = Some(now_ns);
         let before = all.into_iter().map(|seen| (seen.slot, seen.totals));
         self.before.extend(before);
     }
 
-    /// Counts of the kernel so far. `used`: slots taken so far.
     pub(super) fn look(map: &MapMut<'_>, used: u32) -> Result<Vec<Seen>, CollectError> {
         let mut all = Vec::new();
         for slot in 0..used {
@@ -308,11 +305,5 @@ mod test {
         let row = &rows[0];
         assert_eq!((row.time_ns, row.interval_ns, row.halts), (120, 20, 4));
         assert_eq!(rows.len(), 1);
-    }
-
-    #[test]
-    fn a_short_value_is_refused() {
-        assert!(Totals::decode(&[0; SIZE - 1]).is_none());
-        assert_eq!(Totals::decode(&[0; SIZE]), Some(Totals::none()));
     }
 }

@@ -10,7 +10,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys;
 
-/// Runs it once, as its tracepoint would with these arguments.
 pub(super) fn run(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Result<()> {
     let size = |bytes: usize| u32::try_from(bytes).unwrap_or(0);
     let mut options = libbpf_sys::bpf_test_run_opts {

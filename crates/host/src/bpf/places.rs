@@ -5,16 +5,16 @@
 //! gets its own, though it be gone before the next walk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use haltwise_core::event::{CeilingSource, Facts, Observable};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey};
 use haltwise_core::recording::{Missing, Roster};
 
 use super::exits::Who;
-use super::labels::Labels;
 use super::record::{Place, RawHalt};
 use super::walk::FoundVcpu;
-use crate::discovery::{self, Known, Presence};
+use crate::discovery::{self, Known, Presence, VmLabel};
 use crate::root::Root;
 
 #[derive(Debug)]
@@ -86,7 +86,6 @@ impl Places {
         unread.chain(unnamed).collect()
     }
 
-    /// VMs that were called by the number of their process get their names.
     fn name_waiting(&mut self) {
         for (process, label) in self.labels.walk() {
             let several = self.has_several(process.pid);
@@ -111,7 +110,6 @@ impl Places {
         self.vms.roster.roster()
     }
 
-    /// Takes over what a walk found, while the module's ceiling is `param`; gives the VMs.
     pub(super) fn learn(&mut self, found: &[FoundVcpu], param: Option<u32>) -> BTreeSet<VmIndex> {
         self.name_waiting();
         let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
@@ -173,7 +171,6 @@ impl Places {
         self.by_vcpu.get(&(halt.vcpu, halt.tid)).copied()
     }
 
-    /// Where a walk put this vCPU, if it ever ran.
     pub(super) fn of_found(&self, vcpu: &FoundVcpu) -> Option<Place> {
         self.by_vcpu.get(&(vcpu.address, vcpu.tid?.0)).copied()
     }
@@ -256,7 +253,6 @@ impl Places {
     }
 }
 
-/// Why KVM never sees a halt of this vCPU.
 fn blind(found: &FoundVcpu) -> Option<&'static str> {
     if found.hlt_in_guest {
         Some("exits on HLT are disabled (KVM_CAP_X86_DISABLE_EXITS; QEMU: -overcommit cpu-pm=on)")
@@ -265,6 +261,73 @@ fn blind(found: &FoundVcpu) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// The looks of the first walk together, and of each later one.
+const FIRST: Duration = Duration::from_secs(1);
+const WALK: Duration = Duration::from_millis(250);
+
+/// Names of processes. The tenants decide how long a lookup takes (descriptors, threads), so a walk has a limit.
+#[derive(Debug)]
+pub(super) struct Labels {
+    root: Root,
+    known: BTreeMap<VmKey, VmLabel>,
+    /// Processes that are called by their number until there is time for a look.
+    waiting: BTreeSet<VmKey>,
+    left: Duration,
+}
+
+impl Labels {
+    pub(super) fn new(root: Root) -> Self {
+        Self {
+            root,
+            known: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            left: FIRST,
+        }
+    }
+
+    pub(super) fn of(&mut self, process: VmKey) -> VmLabel {
+        if let Some(label) = self.known.get(&process) {
+            return label.clone();
+        }
+        if self.left.is_zero() {
+            self.waiting.insert(process);
+            return VmLabel::named(format!("pid {}", process.pid));
+        }
+        let began = Instant::now();
+        let label = label_of(&self.root, process.pid);
+        self.left = self.left.saturating_sub(began.elapsed());
+        self.known.insert(process, label.clone());
+        label
+    }
+
+    /// A walk begins: gives the processes that waited and have a label now.
+    pub(super) fn walk(&mut self) -> Vec<(VmKey, VmLabel)> {
+        if !self.known.is_empty() {
+            self.left = WALK;
+        }
+        let waited = std::mem::take(&mut self.waiting).into_iter();
+        let labels: Vec<_> = waited.map(|process| (process, self.of(process))).collect();
+        let has_one = |(process, _): &(VmKey, _)| !self.waiting.contains(process);
+        labels.into_iter().filter(has_one).collect()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn retain(&mut self, pids: &BTreeSet<Pid>) {
+        self.known.retain(|process, _| pids.contains(&process.pid));
+        self.waiting.retain(|process| pids.contains(&process.pid));
+    }
+}
+
+fn label_of(root: &Root, pid: Pid) -> VmLabel {
+    discovery::identify(root, pid).map_or_else(
+        || VmLabel::named(discovery::unidentified(root, pid)),
+        |process| process.label,
+    )
 }
 
 #[cfg(test)]
@@ -368,5 +431,20 @@ mod test {
         // Once a walk knows the thread, so does everything after it.
         places.learn(&[found(0xa, 0xa0, 4, Some(100))], None);
         assert_eq!(places.of_halt(&unknown), place(0, 4));
+    }
+
+    #[test]
+    fn a_process_is_called_by_its_number_until_there_is_time_for_a_look() {
+        let (_folder, root) = crate::root::made_up(&[("proc/7/comm", "vmm\n")]);
+        let mut labels = Labels::new(root);
+        labels.left = Duration::ZERO;
+        let process = VmKey::first(Pid(7), 1);
+        assert_eq!(labels.of(process).name, "pid 7");
+        assert_eq!((labels.walk().len(), labels.waiting()), (0, 1));
+        labels.left = WALK;
+        let named = labels.walk();
+        assert_eq!((named[0].0, &*named[0].1.name), (process, "vmm-7"));
+        assert_eq!((labels.walk().len(), labels.waiting()), (0, 0));
+        assert_eq!(labels.of(process), named[0].1);
     }
 }

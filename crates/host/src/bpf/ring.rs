@@ -16,7 +16,6 @@ use crate::collector::{CollectError, SOON};
 
 /// A ring that holds a tenth of a second of a million halts a second.
 const ROOMY: u32 = 8 << 20;
-/// Between two looks at such a ring.
 const PERIOD: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -41,11 +40,9 @@ struct Shared {
     ends: AtomicBool,
 }
 
-/// Records that were read, and not taken.
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<Vec<u8>>,
-    /// Length of a record that is too short, and the length that it should have.
     short: Option<(usize, usize)>,
     most: u64,
 }

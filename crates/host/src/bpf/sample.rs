@@ -10,8 +10,8 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, MapCore, MapFlags, PerfEventOpts};
 
 use super::attach::{explain, open};
-use super::missed::count_of;
 use super::program;
+use super::program::count_of;
 use super::skel::sample::types::{sample_count, sample_tag};
 use super::skel::sample::{SampleSkel, SampleSkelBuilder};
 use crate::collector::CollectError;
@@ -99,7 +99,6 @@ impl SampleFilter {
         Ok(())
     }
 
-    /// Ends sampling. What was counted can still be read.
     pub(crate) fn detach(&mut self) {
         self.links.clear();
     }

@@ -152,7 +152,6 @@ pub(super) fn with_last(
 
 #[derive(Debug, Default)]
 pub(super) struct Read {
-    /// One row for each vCPU that halted since the reading before.
     pub(super) rows: Vec<HaltCounts>,
     /// vCPUs of VMs that the reading before had met and this one has not: they are gone, and the ends of
     /// their threads were not seen.
@@ -163,7 +162,6 @@ pub(super) struct Read {
 struct Known {
     stats: VcpuStats,
     place: Place,
-    /// Its thread has ended: it counts no more.
     has_ended: bool,
 }
 

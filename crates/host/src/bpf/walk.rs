@@ -43,7 +43,6 @@ pub struct FoundVcpu {
 }
 
 impl FoundVcpu {
-    /// Whether the guest is known to have disabled host polling.
     pub fn is_disabled(&self) -> bool {
         self.guest_veto == Some(true)
     }
@@ -84,12 +83,10 @@ pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
     Ok(found.into_iter().map(|(vcpu, ())| vcpu).collect())
 }
 
-/// The same where the programs were loaded for stats mode: each vCPU with KVM's own statistics.
 pub(super) fn walk_with_stats(link: &Link) -> Result<Vec<(FoundVcpu, VcpuStats)>, CollectError> {
     records(link, SIZE_WITH_STATS, decode_with_stats)
 }
 
-/// Bytes of a vCPU with its statistics, in a walk and when its thread ends.
 pub(super) const SIZE_WITH_STATS: usize = SIZE + stats::SIZE;
 const _: () = assert!(
     size_of::<last_record>() == SIZE_WITH_STATS,

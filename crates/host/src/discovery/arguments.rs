@@ -2,10 +2,18 @@
 
 use std::borrow::Cow;
 
+use haltwise_core::ids::Pid;
+
+use crate::root::{Root, RootError};
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Arguments(Vec<String>);
 
 impl Arguments {
+    pub(super) fn of(root: &Root, pid: Pid) -> Result<Self, RootError> {
+        Ok(Self::parse(&root.bytes(format!("proc/{pid}/cmdline"))?))
+    }
+
     /// Splits the bytes of `/proc/PID/cmdline`. Bytes that are no UTF-8 become U+FFFD.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
@@ -16,7 +24,6 @@ impl Arguments {
         Self(text.map(Cow::into_owned).collect())
     }
 
-    /// The last part of the path of the program, as its caller named it.
     pub(super) fn program(&self) -> Option<&str> {
         let first = self.0.first()?;
         first.rsplit('/').next().filter(|name| !name.is_empty())

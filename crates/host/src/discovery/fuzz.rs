@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::arguments::Arguments;
-use super::{LONGEST_NAME, VmSelector, fallback_name, printable, program, start_ticks, vmm};
+use super::{LONGEST_NAME, VmSelector, fallback_name, printable, program_name, start_ticks, vmm};
 use haltwise_core::ids::Pid;
 
 const PROGRAMS: [&str; 6] = [
@@ -46,7 +46,7 @@ pub fn cmdline(bytes: &[u8]) -> u64 {
             &printable(&text).unwrap_or_default(),
             Pid(1),
         )));
-        is_shown(program(Path::new(OsStr::from_bytes(part))).as_deref());
+        is_shown(program_name(Path::new(OsStr::from_bytes(part))).as_deref());
         found += u64::from(start_ticks(&text).is_some());
         let selected = text.parse::<VmSelector>().map(|vm| vm.select(&[]).is_err());
         assert_eq!(selected, Ok(true), "a VM where there is none");

@@ -5,7 +5,7 @@ use haltwise_core::ids::Pid;
 
 use super::arguments::Arguments;
 use super::vmm::Vmm;
-use super::{cgroup, kubevirt, libvirt, printable};
+use super::{managers, printable};
 use crate::root::Root;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,16 +17,16 @@ pub(super) struct Named {
 pub(super) fn of(root: &Root, pid: Pid, vmm: &Vmm, arguments: &Arguments) -> Named {
     let raw = (vmm.name)(arguments);
     let given = raw.as_deref().and_then(printable);
-    let cgroup = cgroup::of(root, pid);
+    let cgroup = managers::cgroup(root, pid);
     let of_libvirt = match raw {
-        Some(name) if vmm.is_managed => libvirt::domain(root, pid, &name),
-        _ => libvirt::Domain::default(),
+        Some(name) if vmm.is_managed => managers::domain(root, pid, &name),
+        _ => managers::Domain::default(),
     };
-    let number = (vmm.vmid)(arguments).filter(|number| cgroup::is_vmid(number));
+    let number = (vmm.vmid)(arguments).filter(|number| managers::is_vmid(number));
     let vmid = cgroup.vmid.or(number);
     let pod_uid = cgroup.pod_uid;
-    let pod = pod_uid.as_deref().and_then(|of| kubevirt::pod(root, of));
-    let in_pod = || kubevirt::named(given.as_deref().filter(|_| pod_uid.is_some())?);
+    let pod = pod_uid.as_deref().and_then(|of| managers::pod(root, of));
+    let in_pod = || managers::in_pod(given.as_deref().filter(|_| pod_uid.is_some())?);
     let name = match (&vmid, &given) {
         (Some(vmid), Some(name)) if name != vmid => Some(format!("{vmid} ({name})")),
         (Some(vmid), _) => Some(vmid.clone()),
@@ -50,7 +50,6 @@ pub(super) fn of(root: &Root, pid: Pid, vmm: &Vmm, arguments: &Arguments) -> Nam
     }
 }
 
-/// A UUID in its usual form, in lower case; `None` for any other text.
 pub(super) fn well_formed_uuid(text: &str) -> Option<String> {
     let mut parts = text.split('-').map(|part| {
         let is_hex = part.bytes().all(|c| c.is_ascii_hexdigit());

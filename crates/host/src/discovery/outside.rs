@@ -43,8 +43,7 @@ fn look(root: &Root, pid: Pid) -> Option<OutsideVmm> {
 
 fn found(root: &Root, pid: Pid) -> Option<OutsideVmm> {
     let comm = comm_of(root, Tid(pid.0)).ok()?;
-    let bytes = root.bytes(format!("proc/{pid}/cmdline"));
-    let arguments = Arguments::parse(&bytes.unwrap_or_default());
+    let arguments = Arguments::of(root, pid).unwrap_or_default();
     let vmm = vmm::recognise(arguments.program().into_iter().chain([comm.as_str()]));
     let time = time(&root.text(format!("proc/{pid}/stat")).ok()?)?;
     let has_vcpus = || threads(root, pid, vmm.vcpu).is_ok_and(|threads| !threads.is_empty());

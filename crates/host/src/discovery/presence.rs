@@ -11,16 +11,15 @@ use haltwise_core::event::{Facts, Observable, Paused, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
 use haltwise_core::recording::Roster;
 
-use super::running::{LOOKS, PAUSE, VcpuThreads, is_in_kvm_run};
+use super::RosterBuilder;
+use super::running::{LOOKS, Living, PAUSE, VcpuThreads, is_in_kvm_run};
 use super::work::Work;
-use super::{Living, RosterBuilder};
 use crate::clock;
 use crate::root::Root;
 
 /// Between two looks at a VM that ran when last looked at, or is known to be paused.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// Between two looks at one that seems to be paused.
 const AGAIN: Duration = PAUSE;
 
 #[derive(Debug)]
@@ -57,7 +56,6 @@ pub(crate) struct Presence {
     pub(crate) roster: RosterBuilder,
     known: Known,
     living: Living,
-    /// Those that are paused, or seem to be.
     held: BTreeMap<VmIndex, Held>,
     work: Work,
     looked_ns: u64,

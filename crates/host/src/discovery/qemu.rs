@@ -4,10 +4,15 @@
 //! named `CPU 0/KVM`, but only under `-name …,debug-threads=on` (libvirt sets it).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use haltwise_core::ids::VcpuId;
+use haltwise_core::ids::{Pid, VcpuId, VmmKind};
+use haltwise_core::vmm::Machine;
 
 use super::arguments::Arguments;
+use super::{managers, program, vmm};
+use crate::process_files;
+use crate::root::{Root, RootError};
 
 pub(super) fn is(program: &str) -> bool {
     program.starts_with("qemu-system-") || matches!(program, "qemu-kvm" | "qemu" | "kvm")
@@ -42,7 +47,6 @@ pub(super) fn uuid(arguments: &Arguments) -> Option<String> {
         .or_else(of_tables)
 }
 
-/// Proxmox VE's number of the VM, for which its QEMU has an option.
 pub(super) fn vmid(arguments: &Arguments) -> Option<String> {
     option(arguments, "id").map(str::to_owned)
 }
@@ -51,7 +55,6 @@ const AGENT: &str = "org.qemu.guest_agent.0";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentPort {
-    /// The path of the socket that it leads to, if that has one.
     pub(super) path: Option<String>,
 }
 
@@ -128,18 +131,82 @@ fn split_at_commas(text: &str) -> Vec<String> {
     parts
 }
 
+/// Machine settings in the command line. libvirt writes options as JSON, users as `NAME=VALUE,…`.
+pub(super) fn machine(arguments: &Arguments) -> Machine {
+    let values = |names: &'static [&'static str]| names.iter().flat_map(|name| arguments.all(name));
+    let any = |names: &'static [&'static str], texts: &[&str]| {
+        values(names).any(|value| texts.iter().any(|text| value.contains(text)))
+    };
+    let machines = values(&["-machine", "-M", "--machine"]).flat_map(|it| it.split(','));
+    let hpet = machines
+        .filter_map(|part| match part.strip_prefix("hpet=")? {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        })
+        .last();
+    let without = arguments.has("-no-hpet").then_some(false);
+    let iothreads = values(&["-object"])
+        .filter(|it| it.starts_with("iothread,") || it.contains("\"qom-type\":\"iothread\""));
+    Machine {
+        hpet: hpet.or(without),
+        no_ioeventfd: any(&["-device"], &["ioeventfd=off", "\"ioeventfd\":false"]),
+        iothreads: u32::try_from(iothreads.count()).unwrap_or(u32::MAX),
+        vhost: any(
+            &["-netdev"],
+            &["vhost=on", "\"vhost\":true", "vhost-user", "vhost-vdpa"],
+        ),
+        huge_pages: any(
+            &["-object", "-mem-path"],
+            &["hugetlb=on", "\"hugetlb\":true", "hugepages", "hugetlbfs"],
+        ),
+        cpu_pm: any(&["-overcommit"], &["cpu-pm=on"]),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AgentChannel {
+    /// A socket of QEMU's, by its path as QEMU sees it.
+    Socket(PathBuf),
+    /// libvirt, which holds the socket; the domain's UUID.
+    Libvirt(String),
+    /// There is none, and why.
+    None(&'static str),
+}
+
+pub(crate) fn agent_channel(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
+    process_files::look(root, pid, move |root| found(root, pid))?
+}
+
+fn found(root: &Root, pid: Pid) -> Result<AgentChannel, RootError> {
+    let arguments = Arguments::of(root, pid)?;
+    let exe = program(root, pid);
+    let names = exe.as_deref().into_iter().chain(arguments.program());
+    if vmm::recognise(names).kind != VmmKind::Qemu {
+        return Ok(AgentChannel::None("its VMM is not QEMU"));
+    }
+    let Some(port) = agent_port(&arguments) else {
+        let why = "its QEMU has no port org.qemu.guest_agent.0";
+        return Ok(AgentChannel::None(why));
+    };
+    let domain = name(&arguments).map(|name| managers::domain(root, pid, &name));
+    if let Some(uuid) = domain.and_then(|domain| domain.uuid) {
+        return Ok(AgentChannel::Libvirt(uuid));
+    }
+    let Some(path) = port.path else {
+        let why = "its port is not a socket with a path, and libvirt does not list the VM";
+        return Ok(AgentChannel::None(why));
+    };
+    let below = match path.strip_prefix('/') {
+        Some(path) => format!("proc/{pid}/root/{path}"),
+        None => format!("proc/{pid}/cwd/{path}"),
+    };
+    Ok(AgentChannel::Socket(root.path(below)))
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn threads_of_vcpus() {
-        assert_eq!(vcpu("CPU 0/KVM"), Some(VcpuId(0)));
-        assert_eq!(vcpu("CPU 127/KVM"), Some(VcpuId(127)));
-        for other in ["CPU 0/TCG", "CPU x/KVM", "IO iothread1", "", "CPU /KVM"] {
-            assert_eq!(vcpu(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn ports_of_agents() {
@@ -170,5 +237,47 @@ mod test {
         ] {
             assert_eq!(port(words), None, "{words:?}");
         }
+    }
+
+    fn said(words: &str) -> Machine {
+        let bytes: Vec<u8> = words
+            .split(' ')
+            .flat_map(|word| word.bytes().chain([0]))
+            .collect();
+        machine(&Arguments::parse(&bytes))
+    }
+
+    #[test]
+    fn both_ways_to_write_options_are_read() {
+        let all = Machine {
+            hpet: Some(false),
+            no_ioeventfd: true,
+            iothreads: 1,
+            vhost: true,
+            huge_pages: true,
+            cpu_pm: true,
+        };
+        let by_hand = "qemu -machine q35,accel=kvm,hpet=off -device virtio-blk-pci,drive=d,ioeventfd=off \
+                       -object iothread,id=io1 -netdev tap,id=n,vhost=on \
+                       -object memory-backend-file,id=m,size=1G,mem-path=/dev/hugepages -overcommit cpu-pm=on";
+        let by_libvirt = "qemu -machine pc-q35-8.2,usb=off,hpet=off \
+                          -device {\"driver\":\"virtio-blk-pci\",\"ioeventfd\":false} \
+                          -object {\"qom-type\":\"iothread\",\"id\":\"iothread1\"} \
+                          -netdev {\"type\":\"tap\",\"vhost\":true,\"id\":\"hostnet0\"} \
+                          -object {\"qom-type\":\"memory-backend-memfd\",\"hugetlb\":true} \
+                          -overcommit mem-lock=off,cpu-pm=on";
+        assert_eq!(said(by_hand), all);
+        assert_eq!(said(by_libvirt), all);
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_default() {
+        assert_eq!(
+            said("qemu -m 512 -machine q35 -device virtio-net-pci"),
+            Machine::default()
+        );
+        assert_eq!(said("qemu -no-hpet").hpet, Some(false));
+        assert_eq!(said("qemu -M pc,hpet=off -M pc,hpet=on").hpet, Some(true));
+        assert_eq!(said("qemu -machine pc,hpet=maybe").hpet, None);
     }
 }

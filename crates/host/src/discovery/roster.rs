@@ -96,7 +96,6 @@ impl RosterBuilder {
         index
     }
 
-    /// The VMs of a process are called so from now on.
     pub fn name(&mut self, process: VmKey, label: &VmLabel, several: bool) {
         let is_of = |vm: &&mut Vm| VmKey::first(vm.key.pid, vm.key.start_ticks) == process;
         for vm in self.roster.vms.iter_mut().filter(is_of) {

@@ -79,7 +79,6 @@ fn entry(vm: &VmProcess) -> (u32, String) {
     (vm.pid().0, vm.label.name.clone())
 }
 
-/// VMs in a sentence, at most ten of them.
 struct Listing<'a>(&'a [(u32, String)]);
 
 impl fmt::Display for Listing<'_> {

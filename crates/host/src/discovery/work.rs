@@ -93,7 +93,6 @@ impl Work {
 }
 
 impl Seen {
-    /// Reads all threads; false if the process is gone.
     fn read(&mut self, root: &Root, pid: Pid, is_first: bool) -> bool {
         let counts = process_files::look(root, pid, move |root| counts(root, pid));
         let counts = counts.unwrap_or_default();

@@ -4,10 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::LONGEST_VALUE;
 use crate::discovery::printable_within;
 
-/// More of an error is not shown, in characters.
 const LONGEST_TEXT: usize = 240;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +70,6 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Wrong> {
     }
 }
 
-/// Text of an agent or of virsh, made printable.
 pub(super) fn shown(text: &str) -> String {
     let text = printable_within(text, LONGEST_TEXT);
     text.unwrap_or_else(|| "an error without text".to_owned())
@@ -91,5 +91,35 @@ impl Piece {
         }
         let bytes = STANDARD.decode(&self.text).ok()?;
         (bytes.len() <= longest).then_some(bytes)
+    }
+}
+
+/// Reads bytes as each reply that is asked for; gives as how many of them they could be read.
+///
+/// # Panics
+/// If an error's text cannot be printed, or more was read of a file than was asked for.
+pub fn agent_reply(bytes: &[u8]) -> u64 {
+    let info = returned::<Info>(bytes);
+    let piece = returned::<Piece>(bytes);
+    let content = piece.as_ref().and_then(|it| it.bytes(LONGEST_VALUE));
+    assert!(content.is_none_or(|content| content.len() <= LONGEST_VALUE));
+    let permits = info.as_ref().map(|it| it.permits("guest-file-open"));
+    let there = [
+        permits.is_some(),
+        piece.is_some(),
+        returned::<Handle>(bytes).is_some(),
+        returned::<Value>(bytes).is_some(),
+    ];
+    there.into_iter().map(u64::from).sum()
+}
+
+fn returned<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    match read(bytes) {
+        Ok(returned) => Some(returned),
+        Err(Wrong::Form(_)) => None,
+        Err(Wrong::Refused(text)) => {
+            assert!(!text.chars().any(char::is_control), "{text:?}");
+            None
+        }
     }
 }

@@ -32,7 +32,6 @@ const NO_FACTOR: u32 = 100;
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub values: Values,
-    /// Values that a request sets; `None` asks about all.
     wanted: Option<Values>,
     before: Values,
     driver: Option<String>,

@@ -12,7 +12,6 @@ use super::target::{Found, Target};
 
 pub(super) const SCHEMA: u32 = 1;
 
-/// Everything that haltwise has set on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
@@ -130,7 +129,6 @@ impl Baseline {
         texts.fold(Values::default(), |values, of_file| of_file.over(values))
     }
 
-    /// Says so if what haltwise set was modified externally.
     pub(super) fn foreign(&self, target: Target, found: Option<&str>) -> Option<Foreign> {
         let held = self.get(target)?;
         let module_gone = found.is_none() && target.file().is_none();
@@ -190,7 +188,6 @@ impl Baseline {
     }
 }
 
-/// Finds out what a baseline comes to, by what `read` says is there now.
 pub(super) fn settle(
     baseline: &Baseline,
     boot: &str,
@@ -289,7 +286,6 @@ fn in_this_boot(held: &Held, found: Option<&str>) -> (Option<Held>, Option<Outco
     (stays.then_some(kept), Some(Outcome::Theirs))
 }
 
-/// Values that our boot files can have set at the last boot.
 struct Files {
     /// By the text that we wrote, or were about to write.
     texts: Vec<Values>,

@@ -1,8 +1,7 @@
 //! Why a setting was not changed.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use haltwise_core::parameter::{Parameter, ValueError};
 
@@ -52,18 +51,10 @@ pub enum KnobError {
     Theirs(Vec<Foreign>),
     #[error("set {name}: it was modified externally at the same time")]
     Meanwhile { name: String },
-    #[error("set {name}: it is {found} and was {expected}: it was modified externally")]
-    Otherwise {
-        name: String,
-        expected: String,
-        found: String,
-    },
-    #[error("set {name}: it follows halt_poll_ns, which is {found}; {expected} was expected")]
-    Follows {
-        name: String,
-        expected: String,
-        found: String,
-    },
+    #[error("set {}: it is {} and was {}: it was modified externally", .0.name, .0.found, .0.expected)]
+    Otherwise(Differs),
+    #[error("set {}: it follows halt_poll_ns, which is {}; {} was expected", .0.name, .0.found, .0.expected)]
+    Follows(Differs),
     #[error("persist: there is neither /etc/modprobe.d nor /etc/tmpfiles.d on this host")]
     NoPlace,
     #[error("persist: {} is there already, and the baseline does not list it", path.display())]
@@ -79,12 +70,8 @@ pub enum KnobError {
         #[source]
         source: io::Error,
     },
-    #[error("set {name} to {wanted}: it was written, and reads {found}")]
-    NotTaken {
-        name: String,
-        wanted: String,
-        found: String,
-    },
+    #[error("set {} to {}: it was written, and reads {}", .0.name, .0.expected, .0.found)]
+    NotTaken(Differs),
     #[error(transparent)]
     Ceiling(#[from] CeilingError),
     #[error(transparent)]
@@ -93,7 +80,14 @@ pub enum KnobError {
     Nothing,
 }
 
-/// Something that haltwise had set and that was modified externally since.
+/// A target whose value is another than expected.
+#[derive(Debug)]
+pub struct Differs {
+    pub name: String,
+    pub expected: String,
+    pub found: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
     pub target: Target,
@@ -164,7 +158,6 @@ fn several(all: &[Foreign]) -> String {
     format!("{}: modified externally{reloaded}", all.join("; "))
 }
 
-/// Why an effect on a file failed: `what` was tried.
 pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KnobError {
     let path = path.to_owned();
     move |source| match source.kind() {

@@ -9,7 +9,7 @@ use haltwise_core::kvm::Version;
 use haltwise_core::parameter::{Parameter, ValueError};
 
 use super::disk;
-use super::error::KnobError;
+use super::error::{Differs, KnobError};
 use super::target::{BootFile, Change, Found, InGuest, Target};
 use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::guest_agent::{AgentError, Sessions};
@@ -17,7 +17,6 @@ use crate::params;
 use crate::root::{Root, RootError};
 use crate::support::KernelRelease;
 
-/// No boot file of ours is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -89,11 +88,11 @@ impl Machine {
             return Ok(());
         }
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        Err(KnobError::NotTaken {
+        Err(KnobError::NotTaken(Differs {
             name: name(),
-            wanted: text(&change.new),
+            expected: text(&change.new),
             found: text(&found.value),
-        })
+        }))
     }
 
     fn write(&self, change: &Change) -> Result<(), KnobError> {
@@ -201,7 +200,6 @@ fn file(root: &Root, boot_file: BootFile) -> Result<Option<String>, KnobError> {
     })
 }
 
-/// That a VM which is not found has ended.
 fn ended(target: Target) -> Result<(), KnobError> {
     match target {
         Target::Ceiling(vm) => Err(CeilingError::Gone(vm.pid).into()),

@@ -8,7 +8,6 @@ use haltwise_core::parameter::{Parameter, Values};
 use super::target::BootFile;
 use crate::root::Root;
 
-/// A line that sets a parameter, or is meant to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub place: String,
@@ -31,10 +30,11 @@ impl Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
     /// It sets the parameter at boot; whether it is read after what `--persist` writes.
-    Boot { after_ours: bool },
+    Boot {
+        after_ours: bool,
+    },
     /// A unit, hook or script sets it, at a time of its own.
     Script,
-    /// It has no effect, for this reason.
     Nothing(String),
 }
 
@@ -58,7 +58,6 @@ const SCRIPTS: [&str; 13] = [
     "usr/local/sbin",
 ];
 
-/// Longest piece of a file that is read, in bytes.
 const LONGEST: u64 = 64 << 10;
 
 const COMMAND_LINE: &str = "the kernel's command line";
@@ -187,7 +186,6 @@ fn sysctl(place: &str, line: &str) -> Option<Line> {
     Some(Line::new(place, named(name)?, value.trim(), reach))
 }
 
-/// Each number in a script's line that names a parameter's file.
 fn script(place: &str, line: &str) -> Vec<Line> {
     let line = line.trim_start();
     if line.starts_with(['#', ';']) || !line.contains("parameters/") {

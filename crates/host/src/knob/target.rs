@@ -1,10 +1,14 @@
 //! Targets that can be set, and a change of a target.
 
+use std::fmt::Write as _;
+
 use haltwise_core::ids::VmKey;
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::{Parameter, Values};
 use serde::{Deserialize, Serialize};
 
+use super::origin;
 use crate::guest_agent::Seen;
+use crate::root::Root;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,7 +31,6 @@ pub struct InGuest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootFile {
-    /// Options for module `kvm` when it is loaded.
     Modprobe,
     /// Written through sysfs at boot: for a `kvm` that is built in, or loaded from an initramfs that
     /// does not have the other file.
@@ -43,7 +46,6 @@ pub struct Found {
     pub(super) guest_boot: Option<String>,
 }
 
-/// A change of a target, from the request to the write and back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub target: Target,
@@ -91,19 +93,18 @@ impl Found {
 
 impl Target {
     pub const fn is_ceiling(self) -> bool {
-        matches!(self, Self::Ceiling(_))
+        self.ceiling().is_some()
     }
 
     pub const fn ceiling(self) -> Option<VmKey> {
         match self {
             Self::Ceiling(vm) => Some(vm),
-            Self::Parameter(_) | Self::File(_) | Self::Guest(_) => None,
+            _ => None,
         }
     }
 
-    /// Whether it is of one VM, and ends with it.
     pub const fn is_of_vm(self) -> bool {
-        matches!(self, Self::Ceiling(_) | Self::Guest(_))
+        self.vm().is_some()
     }
 
     pub const fn vm(self) -> Option<VmKey> {
@@ -157,4 +158,77 @@ impl Target {
             Self::Guest(it) => format!("{} in the guest of pid {}", it.parameter, it.vm.pid),
         }
     }
+}
+
+/// `modprobe.d` gives modules their options when they are loaded, and does nothing where `kvm` is built into the kernel, or
+/// is loaded from an initramfs that was made before. `tmpfiles.d` writes through sysfs during boot, and skips a line
+/// without its file. So both are written, and both say the same.
+const MODULES: [&str; 2] = ["kvm", "haltpoll"];
+
+const HEAD: &str = "# Written by haltwise; see `haltwise status` and `haltwise undo`.\n";
+
+impl BootFile {
+    pub const ALL: [Self; 2] = [Self::Modprobe, Self::Tmpfiles];
+
+    /// Its path, below a [`Root`].
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Modprobe => "etc/modprobe.d/haltwise.conf",
+            Self::Tmpfiles => "etc/tmpfiles.d/haltwise.conf",
+        }
+    }
+
+    pub(super) fn text(self, values: &Values) -> String {
+        let mut text = HEAD.to_owned();
+        // Formatting into a String cannot fail.
+        match self {
+            Self::Modprobe => {
+                for module in MODULES {
+                    let of_module = |it: &(Parameter, u32)| it.0.module() == module;
+                    let mut own = values.iter().filter(of_module).peekable();
+                    if own.peek().is_none() {
+                        continue;
+                    }
+                    let _ = write!(text, "options {module}");
+                    for (parameter, value) in own {
+                        let _ = write!(text, " {parameter}={}", parameter.written(value));
+                    }
+                    text.push('\n');
+                }
+            }
+            Self::Tmpfiles => {
+                for (parameter, value) in values.iter() {
+                    let value = parameter.written(value);
+                    let _ = writeln!(text, "w /{} - - - - {value}", parameter.path());
+                }
+            }
+        }
+        text
+    }
+
+    /// Whether haltwise can have written this: the text of the values that are in it.
+    pub(super) fn is_ours(self, text: &str) -> bool {
+        self.text(&self.values(text)) == text
+    }
+
+    /// The values in a text of ours; none in one that is not.
+    pub(super) fn values(self, text: &str) -> Values {
+        let text = text.strip_prefix(HEAD).unwrap_or_default();
+        let options = origin::options(self, text).into_iter();
+        let values = options.filter_map(|(module, name, value)| {
+            let parameter: Parameter = name.parse().ok()?;
+            let value = parameter.value(value).ok()?;
+            (parameter.module() == module).then_some((parameter, value))
+        });
+        values.collect()
+    }
+}
+
+/// The files that this host has a place for.
+pub(super) fn here(root: &Root) -> Vec<BootFile> {
+    let has_place = |file: &BootFile| {
+        let path = root.path(file.path());
+        path.parent().is_some_and(std::path::Path::is_dir)
+    };
+    BootFile::ALL.into_iter().filter(has_place).collect()
 }

@@ -6,14 +6,11 @@ use std::path::PathBuf;
 
 use haltwise_core::parameter::Parameter;
 
-use super::apply::{Proposal, Request};
 use super::baseline::{Baseline, Held, Intent};
-use super::disk;
+use super::disk::{self, Lock};
 use super::error::KnobError;
-use super::own::Lock;
-use super::snapshot::{self, BASELINE, Snapshot};
+use super::snapshot::{self, BASELINE, Proposal, Request, Reversal, Snapshot, Why};
 use super::target::{Change, Found, Target};
-use super::undo::{Reversal, Why};
 use crate::clock;
 use crate::root::Root;
 
@@ -56,14 +53,12 @@ impl Writer {
         &self.now
     }
 
-    /// Writes the baseline: it is on the disk when this returns.
     fn record(&self) -> Result<(), KnobError> {
         let text = serde_json::to_string_pretty(&self.now.baseline).map_err(KnobError::Encode)?;
         let path = self.now.machine.root.path(BASELINE);
         disk::replace(&path, &format!("{text}\n"), 0o600)
     }
 
-    /// Finds out what became of what was cut off just now.
     fn settle(&mut self) -> Result<(), KnobError> {
         let before = self.now.settle()?;
         self.record_settled(&before);
@@ -138,7 +133,6 @@ impl Writer {
         Ok(Some(step))
     }
 
-    /// Held entry of a target that has never been set.
     fn held(&self, target: Target, found: &Found) -> Held {
         Held {
             target,

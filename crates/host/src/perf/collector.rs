@@ -10,15 +10,12 @@ use super::counts::Counts;
 use super::events::{Events, Seen, SeenWhat};
 use super::places::Places;
 use super::ring::{Given, Rings};
-use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting};
-use crate::losses;
-use crate::params;
+use crate::collector::{CollectError, CollectOptions, Collector, Counting, push_lost};
 use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
 use crate::tracefs::Tracefs;
+use crate::{clock, params};
 
-/// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
 
 /// Fields that no kernel lets this source see.
@@ -67,30 +64,19 @@ pub struct PerfCollector {
     watched: Vec<Tid>,
     missing: Vec<Missing>,
     last_scan_ns: u64,
-    keeps: Keeps,
+    /// Or their counts.
+    keeps_halts: bool,
     counting: Counting,
-}
-
-/// Data that can be kept of events: stats mode reads counters, of which events know nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    Halts,
-    Counts,
-}
-
-impl Keeps {
-    fn of(mode: Mode) -> Result<Self, CollectError> {
-        match mode {
-            Mode::Full => Ok(Self::Halts),
-            Mode::Counts => Ok(Self::Counts),
-            Mode::Stats => Err(CollectError::NotInEvents),
-        }
-    }
 }
 
 impl PerfCollector {
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
-        let keeps = Keeps::of(options.mode)?;
+        let keeps_halts = match options.mode {
+            Mode::Full => true,
+            Mode::Counts => false,
+            // It reads counters, of which events know nothing.
+            Mode::Stats => return Err(CollectError::NotInEvents),
+        };
         let tracefs = Tracefs::find(&root)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let kernel = KernelRelease::read(&root).map_err(CollectError::unread)?;
@@ -109,7 +95,7 @@ impl PerfCollector {
             watched: Vec::new(),
             missing,
             last_scan_ns: now,
-            keeps,
+            keeps_halts,
             counting: Counting::default(),
             options,
             root,
@@ -127,7 +113,6 @@ impl PerfCollector {
         self.rings.open_online(&self.root, bytes, &always, &watched)
     }
 
-    /// Lets the kernel pass the sleeps and wake-ups of the threads known now.
     fn watch_threads(&mut self) -> Result<(), CollectError> {
         let Some(tids) = self.places.take_changed() else {
             return Ok(());
@@ -191,12 +176,13 @@ impl PerfCollector {
                 Some(Fact::Window(change)) if !self.counting.holds(change.time_ns) => {}
                 Some(Fact::Halt(mut halt)) => {
                     self.places.place(&mut halt);
-                    match self.keeps {
-                        Keeps::Halts => facts.halts.push(halt),
-                        Keeps::Counts => self.counts.add(&halt),
+                    if self.keeps_halts {
+                        facts.halts.push(halt);
+                    } else {
+                        self.counts.add(&halt);
                     }
                 }
-                Some(Fact::Window(mut change)) if self.keeps == Keeps::Halts => {
+                Some(Fact::Window(mut change)) if self.keeps_halts => {
                     change.vm = self.places.vm_of(change.tid);
                     facts.windows.push(change);
                 }
@@ -228,12 +214,12 @@ impl PerfCollector {
 
     /// Events counted but not recorded. (Seen: single wake-ups from interrupts, on 6.18.)
     fn tell_last_losses(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        let unaccounted = self.rings.close()?;
+        let [always, watched] = self.rings.close()?;
         for (count, place) in [
-            (unaccounted.always, "KVM event counted but not recorded"),
-            (unaccounted.watched, Lost::SCHED),
+            (always, "KVM event counted but not recorded"),
+            (watched, Lost::SCHED),
         ] {
-            losses::push(&mut facts.lost, now_ns, count, place);
+            push_lost(&mut facts.lost, now_ns, count, place);
         }
         Ok(())
     }

@@ -7,11 +7,9 @@ use haltwise_core::decode::waker::Waker;
 use haltwise_core::ids::{Pid, Tid, VcpuId};
 use haltwise_core::recording::Missing;
 
-use super::filter;
-use super::layouts::{Kind, Layouts};
 use super::ring::{Of, Tracepoint};
 use crate::collector::CollectError;
-use crate::tracefs::{self, EventFormat, Tracefs};
+use crate::tracefs::{self, EventFormat, Field, Tracefs};
 
 /// An event as the ring gave it, before the waker was looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +30,6 @@ pub(super) enum SeenWhat {
 }
 
 impl SeenWhat {
-    /// The thread of a vCPU, of KVM's own events.
     pub(super) fn vcpu(self) -> Option<Tid> {
         match self {
             Self::Whole(What::VcpuWakeup { tid, .. } | What::HaltPollNs { tid, .. }) => Some(tid),
@@ -135,10 +132,10 @@ impl Events {
     pub(super) fn watching(&self, tids: &[Tid]) -> Vec<Tracepoint> {
         let filter = |event| match event {
             Event::Wakeup | Event::Window => None,
-            Event::Waking => Some(filter::threads("pid", tids)),
+            Event::Waking => Some(threads("pid", tids)),
             // Asleep. One that was preempted (0, or 0x100 and more) tells nothing of a halt.
             Event::Switch => {
-                let threads = filter::threads("prev_pid", tids);
+                let threads = threads("prev_pid", tids);
                 Some(format!("prev_state=={ASLEEP}&&({threads})"))
             }
         };
@@ -147,7 +144,6 @@ impl Events {
         watched.collect()
     }
 
-    /// Whether sleeps and wake-ups can be seen at all.
     pub(super) fn sees_sched(&self) -> bool {
         let has = |event| self.0.all().iter().any(|it| it.kind == event);
         has(Event::Waking) && has(Event::Switch)
@@ -187,6 +183,148 @@ impl Events {
             Event::Switch => return None,
         })
     }
+}
+
+pub(super) trait Kind: Copy {
+    fn fields(self) -> &'static [&'static str];
+
+    /// Fields that not all kernels have, which come after the others.
+    fn optional(self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+/// The tracepoints that this kernel has, the one that is indispensable first.
+#[derive(Debug)]
+pub(super) struct Layouts<K> {
+    common_type: Field,
+    all: Vec<Layout<K>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Layout<K> {
+    pub(super) id: u64,
+    pub(super) kind: K,
+    fields: Vec<Option<Field>>,
+}
+
+pub(super) struct Values<'a, K> {
+    raw: &'a [u8],
+    layout: &'a Layout<K>,
+}
+
+impl<K: Kind> Layouts<K> {
+    pub(super) fn new(first: K, format: &EventFormat) -> Result<Self, CollectError> {
+        let mut layouts = Self {
+            common_type: number(format, "common_type")?,
+            all: Vec::new(),
+        };
+        layouts.add(first, format)?;
+        Ok(layouts)
+    }
+
+    pub(super) fn add(&mut self, kind: K, format: &EventFormat) -> Result<(), CollectError> {
+        let needed = kind.fields().iter();
+        let needed = needed.map(|field| number(format, field).map(Some));
+        let optional = kind.optional().iter();
+        let optional = optional.map(|field| Ok(format.number(field).ok()));
+        self.all.push(Layout {
+            id: format.id,
+            kind,
+            fields: needed.chain(optional).collect::<Result<_, _>>()?,
+        });
+        Ok(())
+    }
+
+    pub(super) fn all(&self) -> &[Layout<K>] {
+        &self.all
+    }
+
+    pub(super) fn of<'a>(&'a self, raw: &'a [u8]) -> Option<Values<'a, K>> {
+        let id = self.common_type.read(raw)?;
+        let layout = self.all.iter().find(|layout| layout.id == id)?;
+        Some(Values { raw, layout })
+    }
+}
+
+impl<K: Kind> Values<'_, K> {
+    pub(super) fn kind(&self) -> K {
+        self.layout.kind
+    }
+
+    fn field(&self, at: usize) -> Option<&Field> {
+        self.layout.fields.get(at)?.as_ref()
+    }
+
+    pub(super) fn has(&self, at: usize) -> bool {
+        self.field(at).is_some()
+    }
+
+    /// A field by its place among those of its kind; `None` where the bytes end before.
+    pub(super) fn read(&self, at: usize) -> Option<u64> {
+        self.field(at)?.read(self.raw)
+    }
+
+    pub(super) fn read_u32(&self, at: usize) -> Option<u32> {
+        self.field(at)?.read_u32(self.raw)
+    }
+
+    pub(super) fn is_set(&self, at: usize) -> Option<bool> {
+        Some(self.read(at)? != 0)
+    }
+}
+
+fn number(format: &EventFormat, field: &str) -> Result<Field, CollectError> {
+    format.number(field).map_err(CollectError::unsupported)
+}
+
+/// Longest filter, in bytes: the kernel takes less than one page (`ftrace_profile_set_filter`).
+const LONGEST: usize = 4000;
+
+/// A filter that lets through every thread in `tids` by the field `field`, and few others.
+pub(super) fn threads(field: &str, tids: &[Tid]) -> String {
+    let mut ranges: Vec<(u32, u32)> = tids.iter().map(|tid| (tid.0, tid.0)).collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    if ranges.is_empty() {
+        return format!("{field}==-1");
+    }
+    // Join what lies closest until the text fits.
+    let mut gap = 1;
+    loop {
+        ranges = join(&ranges, gap);
+        let text = text(field, &ranges);
+        if text.len() <= LONGEST {
+            return text;
+        }
+        gap *= 2;
+    }
+}
+
+/// Joins ranges with at most `gap` from one's end to the next one's start.
+fn join(ranges: &[(u32, u32)], gap: u32) -> Vec<(u32, u32)> {
+    let mut joined: Vec<(u32, u32)> = Vec::new();
+    for &(low, high) in ranges {
+        match joined.last_mut() {
+            Some(last) if low.saturating_sub(last.1) <= gap => last.1 = last.1.max(high),
+            _ => joined.push((low, high)),
+        }
+    }
+    joined
+}
+
+fn text(field: &str, ranges: &[(u32, u32)]) -> String {
+    let parts: Vec<String> = ranges
+        .iter()
+        .map(|&(low, high)| {
+            if low == high {
+                format!("{field}=={low}")
+            } else {
+                format!("({field}>={low}&&{field}<={high})")
+            }
+        })
+        .collect();
+    parts.join("||")
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@ use haltwise_core::ids::Tid;
 use haltwise_core::kvm::rule::Clamp;
 
 use super::events::{Events, SeenWhat};
-use super::record::{self, Record};
+use super::ring::{self, Record};
 use crate::tracefs::EventFormat;
 
-/// The formats of a real kernel, as the fixtures keep them.
 pub(super) const FORMATS: [&str; 4] = [
     include_str!("../../tests/fixtures/kvm_vcpu_wakeup.format"),
     include_str!("../../tests/fixtures/kvm_halt_poll_ns.format"),
@@ -65,7 +64,7 @@ pub fn perf_record(bytes: &[u8]) -> u64 {
 
 /// A record in the decoder's words; `None` if it cannot be read.
 pub(super) fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
-    let (time_ns, raw) = match record::parse(kind, body)? {
+    let (time_ns, raw) = match ring::parse(kind, body)? {
         Record::Sample { time_ns, raw, .. } => (time_ns, raw),
         Record::Lost { time_ns, .. } => {
             let what = What::Gap;

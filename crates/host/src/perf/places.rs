@@ -20,7 +20,7 @@ pub(super) struct Places {
     pub(super) vms: Presence,
     wanted: BTreeSet<Pid>,
     threads: BTreeMap<Tid, Thread>,
-    processes: BTreeMap<Pid, Process>,
+    processes: BTreeMap<Pid, VmProcess>,
     /// Names of other processes that woke a vCPU, until the next look at all processes.
     comms: BTreeMap<Pid, String>,
     reused: Vec<Tid>,
@@ -42,21 +42,11 @@ struct Thread {
     ceiling: Option<u32>,
 }
 
-#[derive(Debug, Clone)]
-struct Process {
-    key: VmKey,
-    label: VmLabel,
-    vfio: bool,
-    several: bool,
-}
-
-impl Process {
-    /// The first of its VMs, or another one.
-    fn vm(&self, ordinal: u32) -> VmKey {
-        VmKey {
-            ordinal,
-            ..self.key
-        }
+/// One of the VMs of a process.
+fn nth(process: &VmProcess, ordinal: u32) -> VmKey {
+    VmKey {
+        ordinal,
+        ..process.key
     }
 }
 
@@ -201,7 +191,6 @@ impl Places {
         std::mem::take(&mut self.changed).then(|| self.threads.keys().copied().collect())
     }
 
-    /// Writes the windows last seen into the roster.
     pub(super) fn refresh_roster(&mut self) {
         for (&tid, thread) in &self.threads {
             if let Some(vcpu) = thread.vcpu {
@@ -219,8 +208,8 @@ impl Places {
     pub(super) fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         for (pid, process) in &self.processes {
-            if process.several {
-                let apart = self.vms.roster.find(&process.vm(1)).is_some();
+            if process.has_several() {
+                let apart = self.vms.roster.find(&nth(process, 1)).is_some();
                 let how = if apart {
                     "they are told apart by the names and the order of their threads"
                 } else {
@@ -257,27 +246,20 @@ impl Places {
         let key = key.unwrap_or(VmKey::first(pid, 0));
         let label = VmLabel::named(format!("process-{pid}"));
         self.vms.roster.vm(key, || label.clone());
-        let process = Process {
+        let process = VmProcess {
             key,
             label,
-            vfio: false,
-            several: false,
+            ..VmProcess::default()
         };
         self.processes.insert(pid, process);
     }
 
     fn learn(&mut self, found: &VmProcess) {
         let pid = found.pid();
-        let process = Process {
-            key: found.key,
-            label: found.label.clone(),
-            vfio: found.vfio,
-            several: found.has_several(),
-        };
-        let several = process.several;
-        let label = || process.label.clone().of_one(0, several);
-        let first = self.vms.roster.vm(process.vm(0), label);
-        self.processes.insert(pid, process);
+        let several = found.has_several();
+        let label = || found.label.clone().of_one(0, several);
+        let first = self.vms.roster.vm(found.key, label);
+        self.processes.insert(pid, found.clone());
         if !several {
             self.vms.expect(first, found.vcpus.len());
         }
@@ -313,7 +295,12 @@ impl Places {
     /// Gives the threads of a process with several VMs to these. One whose halts were placed stays where it
     /// is, and so do those of the same VM.
     fn tell_apart(&mut self, pid: Pid) {
-        let Some(process) = self.processes.get(&pid).filter(|it| it.several).cloned() else {
+        let Some(process) = self
+            .processes
+            .get(&pid)
+            .filter(|it| it.has_several())
+            .cloned()
+        else {
             return;
         };
         let of_process = self.threads.iter().filter(|(_, thread)| thread.pid == pid);
@@ -343,7 +330,6 @@ impl Places {
         }
     }
 
-    /// The VM of the first of these threads whose halts were placed.
     fn vm_of_any(&self, tids: &[Tid]) -> Option<VmIndex> {
         let threads = tids.iter().filter_map(|tid| self.threads.get(tid));
         threads
@@ -352,12 +338,11 @@ impl Places {
             .next()
     }
 
-    /// The first VM of a process but for those that are given.
-    fn free_vm(&mut self, process: &Process, given: &BTreeSet<VmIndex>) -> VmIndex {
+    fn free_vm(&mut self, process: &VmProcess, given: &BTreeSet<VmIndex>) -> VmIndex {
         let mut ordinal = 0;
         loop {
             let label = || process.label.clone().of_one(ordinal, true);
-            let vm = self.vms.roster.vm(process.vm(ordinal), label);
+            let vm = self.vms.roster.vm(nth(process, ordinal), label);
             if !given.contains(&vm) {
                 return vm;
             }

@@ -7,12 +7,10 @@ use haltwise_core::decode::Order;
 use haltwise_core::event::Facts;
 use perf_event::{Counter, Sampler};
 
-use super::explain::{explain, is_gone};
-use super::open;
-use super::record::{self, Record};
-use crate::collector::CollectError;
+use super::open::{self, explain, is_gone};
+use crate::bytes::{u32_at, u64_at};
+use crate::collector::{CollectError, Losses, RingLosses, push_lost};
 use crate::cpus;
-use crate::losses::{self, Losses, RingLosses};
 use crate::opaque::Opaque;
 use crate::root::Root;
 
@@ -33,12 +31,8 @@ pub(super) enum Of {
     Watched,
 }
 
-/// How many events there were of the ones and the others.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EventCounts {
-    pub(super) always: u64,
-    pub(super) watched: u64,
-}
+/// Numbers of events, by [`Of`].
+pub(super) type EventCounts = [u64; 2];
 
 #[derive(Debug, Default)]
 pub(super) struct Rings {
@@ -75,12 +69,10 @@ impl Rings {
         Ok(())
     }
 
-    /// Records these in place of those that were watched so far.
     pub(super) fn watch(&mut self, watched: &[Tracepoint]) -> Result<(), CollectError> {
         self.each(|ring| ring.watch(watched))
     }
 
-    /// Ends recording. What is in the rings stays readable.
     pub(super) fn disable(&mut self) -> Result<(), CollectError> {
         self.each(Ring::disable)
     }
@@ -110,17 +102,16 @@ impl Rings {
         ];
         self.losses.report(&mut facts.lost, now_ns, counts);
         let place = "event too late to be put in order";
-        losses::push(&mut facts.lost, now_ns, order.take_late(), place);
+        push_lost(&mut facts.lost, now_ns, order.take_late(), place);
     }
 
     /// Closes the rings. The kernel counted every event: how many it neither recorded nor told as lost shows only now,
     /// when recording has ended and all was read.
     pub(super) fn close(&mut self) -> Result<EventCounts, CollectError> {
-        let mut sum = EventCounts::default();
+        let mut sum = [0; 2];
         for (cpu, mut ring) in std::mem::take(&mut self.of_cpus) {
             let of_ring = ring.unaccounted().map_err(explain(cpu))?;
-            sum.always += of_ring.always;
-            sum.watched += of_ring.watched;
+            sum = [sum[0] + of_ring[0], sum[1] + of_ring[1]];
         }
         Ok(sum)
     }
@@ -134,9 +125,7 @@ struct Ring {
     owner: Opaque<Sampler>,
     others: Vec<Counter>,
     watched: Vec<Counter>,
-    /// Sum of the counts of watched events that were replaced.
     retired: u64,
-    /// Events that were read and understood so far.
     read: EventCounts,
     losses: RingLosses,
 }
@@ -153,7 +142,7 @@ impl Ring {
             others: Vec::new(),
             watched: Vec::new(),
             retired: 0,
-            read: EventCounts::default(),
+            read: [0; 2],
             losses: RingLosses::default(),
         };
         for &(id, filter) in rest {
@@ -162,7 +151,6 @@ impl Ring {
         Ok(ring)
     }
 
-    /// An event that writes into this ring too, disabled.
     fn shared(&self, id: u64, filter: Option<&str>) -> io::Result<Counter> {
         let counter = open::tracepoint(id, filter, self.cpu, self.bytes)?;
         open::share_ring(&counter, &self.owner)?;
@@ -204,11 +192,12 @@ impl Ring {
     fn read(&mut self, mut take: impl FnMut(u64, Given<'_>) -> Option<Of>) {
         while let Some(record) = self.owner.next_record() {
             let body = record.to_contiguous();
-            let understood = match record::parse(record.ty(), &body) {
+            let understood = match parse(record.ty(), &body) {
                 Some(Record::Sample { pid, time_ns, raw }) => {
                     let of = take(time_ns, Given::Event { pid, raw });
-                    self.read.always += u64::from(of == Some(Of::Always));
-                    self.read.watched += u64::from(of == Some(Of::Watched));
+                    if let Some(of) = of {
+                        self.read[of as usize] += 1;
+                    }
                     of.is_some()
                 }
                 Some(Record::Lost { count, time_ns }) => {
@@ -231,14 +220,12 @@ impl Ring {
         for counter in &mut self.watched {
             watched = watched.saturating_add(counter.read()?);
         }
-        let always = always.saturating_sub(self.read.always);
-        let watched = watched.saturating_sub(self.read.watched);
+        let always = always.saturating_sub(self.read[Of::Always as usize]);
+        let watched = watched.saturating_sub(self.read[Of::Watched as usize]);
         // Events reported as lost may be of either kind.
         let told = self.losses.lost.saturating_add(self.losses.unreadable);
-        Ok(EventCounts {
-            always: always.saturating_sub(told),
-            watched: watched.saturating_sub(told.saturating_sub(always)),
-        })
+        let rest = told.saturating_sub(always);
+        Ok([always.saturating_sub(told), watched.saturating_sub(rest)])
     }
 }
 
@@ -251,6 +238,45 @@ fn ring_bytes(total: u32, cpus: usize) -> usize {
         .clamp(512 << 10, 16 << 20)
 }
 
+const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_SAMPLE: u32 = 9;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    Sample {
+        /// The process that ran, as this PID namespace numbers it.
+        pid: u32,
+        time_ns: u64,
+        raw: &'a [u8],
+    },
+    Lost {
+        count: u64,
+        time_ns: u64,
+    },
+    /// A record of a kind that we did not ask for (throttling): no data of ours.
+    Other,
+}
+
+/// Reads the body of a record of type `kind`; `None` if it is too short for its kind.
+pub(super) fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
+    match kind {
+        PERF_RECORD_SAMPLE => {
+            let length = usize::try_from(u32_at(body, 16)?).ok()?;
+            Some(Record::Sample {
+                pid: u32_at(body, 0)?,
+                time_ns: u64_at(body, 8)?,
+                raw: body.get(20..20_usize.checked_add(length)?)?,
+            })
+        }
+        // id, lost, then the trailer: pid, tid, time.
+        PERF_RECORD_LOST => Some(Record::Lost {
+            count: u64_at(body, 8)?,
+            time_ns: u64_at(body, 24)?,
+        }),
+        _ => Some(Record::Other),
+    }
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -261,5 +287,17 @@ mod test {
         assert_eq!(ring_bytes(16 << 20, 3), 8 << 20);
         assert_eq!(ring_bytes(16 << 20, 256), 512 << 10);
         assert_eq!(ring_bytes(u32::MAX, 1), 16 << 20);
+    }
+
+    #[test]
+    fn losses_carry_their_number() {
+        let body = [1_u64, 42, 0, 77].map(u64::to_ne_bytes).concat();
+        let expected = Record::Lost {
+            count: 42,
+            time_ns: 77,
+        };
+        assert_eq!(parse(PERF_RECORD_LOST, &body), Some(expected));
+        assert_eq!(parse(PERF_RECORD_LOST, &body[..31]), None);
+        assert_eq!(parse(5, &[]), Some(Record::Other));
     }
 }

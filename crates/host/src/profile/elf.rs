@@ -14,7 +14,7 @@ use object::elf::{
 use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _, Sym};
 use object::read::{ReadCache, ReadRef as _};
 
-use super::refusal::Refusal;
+use super::files::Refusal;
 
 /// A table of symbols is read up to here; QEMU with all of its symbols has some 3 MiB.
 const TABLE_MOST: u64 = 96 << 20;

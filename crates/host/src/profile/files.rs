@@ -5,18 +5,17 @@
 //! takes more memory than is said here.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use cpp_demangle::{DemangleOptions, Symbol};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::elf::Functions;
-use super::maps::Mapping;
-use super::refusal::Refusal;
-use super::written_name::written_name;
 use crate::root::Root;
 
 const FUNCTIONS_KEPT: usize = 8 << 20;
@@ -175,6 +174,138 @@ fn reopened(handle: &OwnedFd) -> Result<File, Unopened> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).map_err(unopened)?;
     Ok(File::from(file))
+}
+
+/// Why a file gives no names.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+)]
+pub(super) enum Refusal {
+    #[error("it cannot be opened or read with the rights at hand")]
+    Denied,
+    #[error("it is not a regular file")]
+    NotRegular,
+    #[error(
+        "another file has its name, or its file system shows another device number (to open mapped files \
+         themselves takes CAP_CHECKPOINT_RESTORE)"
+    )]
+    OtherFile,
+    #[error("its symbol tables are too large")]
+    TooLarge,
+    #[error("it is not a valid ELF file, or was cut or failed while it was read")]
+    Malformed,
+    #[error("reading it took too long")]
+    Late,
+    #[error("the process that read it died")]
+    Died,
+    #[error("the process that read it gave an invalid answer")]
+    Nonsense,
+    #[error("no process could be started to read it")]
+    NoReader,
+    #[error("the processes that read such files died too often")]
+    Exhausted,
+    #[error("the time for reading the files of all VMs was used up")]
+    OverTime,
+}
+
+/// A name is kept up to so many bytes: templates grow without end.
+pub(super) const NAME_MOST: usize = 400;
+
+/// Takes no more than a name may have.
+#[derive(Debug, Default)]
+struct Bounded {
+    text: String,
+    is_cut: bool,
+}
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = NAME_MOST - self.text.len();
+        let fits = text.floor_char_boundary(room);
+        self.text.push_str(&text[..fits]);
+        // It ends the demangler too, however much it would go on to say.
+        self.is_cut = fits < text.len();
+        if self.is_cut { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+pub(super) fn written_name(symbol: &[u8]) -> String {
+    let symbol = String::from_utf8_lossy(symbol);
+    let mut name = Bounded::default();
+    if let Ok(rust) = rustc_demangle::try_demangle(&symbol) {
+        let _cut = write!(name, "{rust:#}");
+        return name.text;
+    }
+    if symbol.starts_with("_Z") {
+        // Its limits on depth are the library's own.
+        if let Ok(cpp) = Symbol::new(symbol.as_bytes()) {
+            let written = cpp.structured_demangle(&mut name, &DemangleOptions::new());
+            if written.is_ok() || name.is_cut {
+                return name.text;
+            }
+            name.text.clear();
+        }
+    }
+    let _cut = name.write_str(&symbol);
+    name.text
+}
+
+/// Code of one file, or of none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mapping {
+    pub(super) start: u64,
+    /// The first address that is no longer part of it.
+    pub(super) end: u64,
+    pub(super) offset: u64,
+    /// The file's number on its device; 0 where there is no file.
+    pub(super) inode: u64,
+    pub(super) device: (u32, u32),
+    pub(super) path: String,
+}
+
+impl Mapping {
+    pub(super) fn is_file(&self) -> bool {
+        self.inode != 0 && self.path.starts_with('/')
+    }
+}
+
+/// The mappings that hold code, in order of their addresses.
+pub(super) fn parse_maps(text: &str) -> Vec<Mapping> {
+    let mut mappings: Vec<Mapping> = text.lines().filter_map(mapping).collect();
+    mappings.sort_by_key(|mapping| mapping.start);
+    mappings
+}
+
+/// `55d0c8a00000-55d0c8a21000 r-xp 00002000 fd:00 1234   /usr/bin/vmm (deleted)`
+fn mapping(text: &str) -> Option<Mapping> {
+    let mut rest = text;
+    let mut word = || {
+        let trimmed = rest.trim_start_matches(' ');
+        let (word, after) = trimmed.split_once(' ').unwrap_or((trimmed, ""));
+        rest = after;
+        word
+    };
+    let (start, end) = word().split_once('-')?;
+    let permissions = word();
+    let offset = word();
+    let (major, minor) = word().split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let inode = word().parse().ok()?;
+    let mapping = Mapping {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        offset: u64::from_str_radix(offset, 16).ok()?,
+        inode,
+        device: (number(major)?, number(minor)?),
+        path: rest.trim_start_matches(' ').to_owned(),
+    };
+    (permissions.as_bytes().get(2) == Some(&b'x') && mapping.start < mapping.end).then_some(mapping)
+}
+
+pub(super) fn find_mapping(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
+    let at = mappings.partition_point(|mapping| mapping.start <= address);
+    let mapping = mappings.get(at.checked_sub(1)?)?;
+    (address < mapping.end).then_some(mapping)
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use std::io::Cursor;
 
 use super::elf::{Functions, SYMBOL_MOST};
-use super::kallsyms::Kallsyms;
-use super::maps;
+use super::files::{self, NAME_MOST, written_name};
 use super::record::{self, Record};
-use super::written_name::{NAME_MOST, written_name};
+use super::symbols::Kallsyms;
 
 /// Reads bytes as a record of a sample's ring, as the two files of the kernel by which addresses become
 /// functions, and as an ELF file; gives how many addresses and functions there were.
@@ -25,7 +24,7 @@ pub fn sample(bytes: &[u8]) -> u64 {
         }
     }
     let text = String::from_utf8_lossy(bytes);
-    let mappings = maps::parse(&text);
+    let mappings = files::parse_maps(&text);
     for mapping in &mappings {
         assert!(mapping.start < mapping.end, "{mapping:?}");
     }
@@ -33,7 +32,7 @@ pub fn sample(bytes: &[u8]) -> u64 {
     for address in [0, 1, 0xffff_ffff_8100_0000, u64::MAX] {
         let found = kernel.find(address);
         read += u64::from(found.is_some_and(|function| !function.name.is_empty()));
-        read += u64::from(maps::find(&mappings, address).is_some());
+        read += u64::from(files::find_mapping(&mappings, address).is_some());
     }
     read + functions(bytes)
 }

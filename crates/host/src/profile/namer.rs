@@ -5,24 +5,20 @@
 //! that has no writing in it. Its requests and answers are a few bytes (`protocol`). A child that dies or is
 //! late costs the names of the file that it was asked for, and is replaced a few times.
 
-mod protocol;
-mod serve;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use haltwise_core::recording::Missing;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::files::{Answer, Ask};
-use super::refusal::Refusal;
-use crate::companion;
+use super::files::{Answer, Ask, Files, NAME_MOST, Refusal};
 use crate::discovery::printable;
 use crate::root::Root;
 use crate::taken::is_ready;
-
-pub(crate) use self::serve::serve;
+use crate::{companion, sandbox};
 
 /// One answer is waited for so long while the child sleeps: a file is read by then, on any disk, unless its owner
 /// holds it back. What the child works, or waits for a CPU, is not the owner's doing.
@@ -120,7 +116,7 @@ impl Namer {
             }
         };
         let mut wait = Wait::begin(&self.root, child.process.id());
-        let asked = protocol::asked(ask).and_then(|line| child.asks.write_all(&line));
+        let asked = asked(ask).and_then(|line| child.asks.write_all(&line));
         let answer = asked.and_then(|()| child.answer(&mut wait, patience));
         self.waited += wait.slept();
         answer.map_err(|error| match error.kind() {
@@ -193,7 +189,7 @@ impl Running {
 
     fn answer(&mut self, wait: &mut Wait<'_>, patience: Duration) -> io::Result<Answer> {
         let mut bytes = Vec::new();
-        let mut piece = [0; protocol::ANSWER_MOST];
+        let mut piece = [0; ANSWER_MOST];
         loop {
             while !is_ready(&self.answers, Instant::now() + LOOK)? {
                 wait.look();
@@ -206,7 +202,7 @@ impl Running {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             bytes.extend_from_slice(&piece[..read]);
-            if let Some(answer) = protocol::answer(&bytes)? {
+            if let Some(answer) = answer(&bytes)? {
                 wait.look();
                 return Ok(answer);
             }
@@ -258,6 +254,72 @@ fn awake(root: &Root, process: u32) -> Duration {
     let times = text.split_whitespace().take(2);
     let times = times.filter_map(|word| word.parse().ok());
     times.map(Duration::from_nanos).sum()
+}
+
+/// A path in an ask is cut at so many bytes: `/proc/PID/maps` prints paths of any length.
+const PATH_MOST: usize = 4 << 10;
+
+/// No ask is longer: each byte of its path takes six at most.
+pub(super) const ASK_MOST: usize = 32 << 10;
+
+/// No answer is longer: one with a name as long as any.
+pub(super) const ANSWER_MOST: usize = 4 << 10;
+
+/// An ask as a line. A path that is longer than any is cut.
+pub(super) fn asked(ask: &Ask) -> io::Result<Vec<u8>> {
+    let mut ask = ask.clone();
+    let path = &mut ask.mapping.path;
+    path.truncate(path.floor_char_boundary(PATH_MOST));
+    line(&ask)
+}
+
+/// Decodes an answer of the child; no name is longer than ours.
+pub(super) fn answer(bytes: &[u8]) -> io::Result<Option<Answer>> {
+    match said(bytes, ANSWER_MOST)? {
+        Some(Answer::Name(name)) if name.len() > NAME_MOST => {
+            Err(io::ErrorKind::InvalidData.into())
+        }
+        answer => Ok(answer),
+    }
+}
+
+pub(super) fn line(said: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(said)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Decodes a line; `None` if the line has not ended.
+pub(super) fn said<T: DeserializeOwned>(bytes: &[u8], most: usize) -> io::Result<Option<T>> {
+    match bytes {
+        _ if bytes.len() > most => Err(io::ErrorKind::InvalidData.into()),
+        [line @ .., b'\n'] => match serde_json::from_slice(line) {
+            Ok(said) => Ok(Some(said)),
+            Err(_) => Err(io::ErrorKind::InvalidData.into()),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// Answers what stdin asks on stdout, until it ends.
+pub(crate) fn serve(root: &Root) -> io::Result<()> {
+    let mut files = Files::new(root);
+    sandbox::reader()?;
+    let (mut asks, mut answers) = (io::stdin().lock(), io::stdout().lock());
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        if let Some(ask) = said(&bytes, ASK_MOST)? {
+            bytes.clear();
+            answers.write_all(&line(&files.answer(&ask))?)?;
+            answers.flush()?;
+        }
+        match asks.read(&mut piece)? {
+            0 if bytes.is_empty() => return Ok(()),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => bytes.extend_from_slice(&piece[..read]),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
 use super::record::{self, Raw, Record};
 use crate::bpf::sample::SampleFilter;
-use crate::collector::CollectError;
-use crate::losses::RingLosses;
+use crate::collector::{CollectError, RingLosses};
 use crate::opaque::Opaque;
 use crate::perf::open::{borrow, on_cpu, share_ring};
 

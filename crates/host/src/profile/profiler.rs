@@ -9,16 +9,13 @@ use haltwise_core::recording::{Missing, Roster};
 
 use super::ProfileOptions;
 use super::open::{self, OpenError, Ring};
-use super::sampled_threads::SampledThreads;
-use super::symbol_cache::SymbolCache;
+use super::symbol_cache::{SampledThreads, SymbolCache};
 use super::symbols::Symbols;
 use crate::bpf::sample::{Counted, SampleFilter};
-use crate::clock;
-use crate::collector::CollectError;
-use crate::cpus;
-use crate::losses::{self, Losses};
-use crate::perf::explain::{is_gone, refused};
+use crate::collector::{CollectError, Losses, push_lost};
+use crate::perf::open::{is_gone, refused};
 use crate::root::Root;
+use crate::{clock, cpus};
 
 /// Between two looks at who is still there, and which CPUs are.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -183,9 +180,9 @@ impl Profiler {
             // The program counts its own losses, and exactly.
             let from_ring = if self.filter.is_some() { 0 } else { told.lost };
             let place = "samples: ring full (of all processes)";
-            losses::push(lost, now_ns, from_ring, place);
+            push_lost(lost, now_ns, from_ring, place);
             let place = "samples: records that could not be read";
-            losses::push(lost, now_ns, told.unreadable, place);
+            push_lost(lost, now_ns, told.unreadable, place);
         }
         self.samples += (rows.samples.len() - first) as u64;
         rows.samples[first..].sort_by_key(|sample| (sample.time_ns, sample.cpu));

@@ -1,12 +1,15 @@
 //! Samples as rows: their frames and stacks numbered, each written once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use haltwise_core::profile::{Event, Frame, Phase, Rows, Sample, Stack, Thread};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey};
+use haltwise_core::profile::{Event, Frame, Phase, Rows, Sample, Space, Stack, Thread};
+use haltwise_core::recording::Roster;
 
 use super::record::Raw;
-use super::sampled_threads::SampledThreads;
-use super::symbols::{Place, Symbols};
+use super::symbols::Symbols;
+use crate::discovery;
+use crate::root::Root;
 
 /// Frames, stacks or addresses that are remembered, each. When there are more, all are forgotten and
 /// numbered anew when they come again: readers put equal ones together.
@@ -14,7 +17,8 @@ const REMEMBERED: usize = 1 << 17;
 
 #[derive(Debug, Default)]
 pub(super) struct SymbolCache {
-    frames: BTreeMap<Place, u64>,
+    /// By all but their numbers.
+    frames: BTreeMap<(Space, String, Option<String>, Option<u64>), u64>,
     stacks: BTreeMap<(Vec<u64>, bool), u64>,
     /// Frames of addresses: of the kernel, and of processes.
     kernel: BTreeMap<u64, u64>,
@@ -39,9 +43,9 @@ impl SymbolCache {
         if let Some(name) = sampled_threads.name(raw.pid, raw.tid) {
             rows.threads.push(Thread {
                 vm: Some(whose.vm),
-                pid: haltwise_core::ids::Pid(raw.pid),
-                tid: haltwise_core::ids::Tid(raw.tid),
-                name: name.known,
+                pid: Pid(raw.pid),
+                tid: Tid(raw.tid),
+                name,
             });
         }
         let stack = self.stack(raw, symbols, rows);
@@ -52,7 +56,7 @@ impl SymbolCache {
             time_ns: raw.time_ns,
             vm: Some(whose.vm),
             vcpu: whose.vcpu,
-            tid: haltwise_core::ids::Tid(raw.tid),
+            tid: Tid(raw.tid),
             cpu: raw.cpu,
             event,
             weight: tag.map_or(raw.period, |tag| tag.period),
@@ -88,13 +92,14 @@ impl SymbolCache {
                     break;
                 }
                 None => {
-                    let place = Place {
-                        space: haltwise_core::profile::Space::User,
+                    let nowhere = Frame {
+                        id: 0,
+                        space: Space::User,
                         module: String::new(),
                         symbol: None,
                         address: Some(address),
                     };
-                    frames.push(self.frame(place, rows));
+                    frames.push(self.frame(nowhere, rows));
                 }
             }
         }
@@ -142,20 +147,17 @@ impl SymbolCache {
         Some(frame)
     }
 
-    fn frame(&mut self, place: Place, rows: &mut Rows) -> u64 {
-        if let Some(known) = self.frames.get(&place) {
+    fn frame(&mut self, frame: Frame, rows: &mut Rows) -> u64 {
+        let (module, symbol) = (frame.module.clone(), frame.symbol.clone());
+        let key = (frame.space, module, symbol, frame.address);
+        if let Some(known) = self.frames.get(&key) {
             return *known;
         }
         self.last_frame += 1;
-        rows.frames.push(Frame {
-            id: self.last_frame,
-            space: place.space,
-            module: place.module.clone(),
-            symbol: place.symbol.clone(),
-            address: place.address,
-        });
-        remember(&mut self.frames, place, self.last_frame);
-        self.last_frame
+        let id = self.last_frame;
+        rows.frames.push(Frame { id, ..frame });
+        remember(&mut self.frames, key, id);
+        id
     }
 }
 
@@ -170,6 +172,118 @@ fn remember<K: Ord>(known: &mut BTreeMap<K, u64>, key: K, number: u64) {
 /// call lies before, and a function that ends with a call must not pass for the next one.
 fn called_at(address: u64, depth: usize) -> u64 {
     address.saturating_sub(u64::from(depth > 0))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Whose {
+    pub(super) vm: VmIndex,
+    pub(super) vcpu: Option<VcpuId>,
+}
+
+/// Threads whose names are remembered; when there are more, all are forgotten and told again.
+const THREADS_REMEMBERED: usize = 1 << 17;
+
+#[derive(Debug)]
+pub(super) struct SampledThreads {
+    root: Root,
+    only: Vec<Pid>,
+    /// The first VM of each process, and when the process started.
+    processes: BTreeMap<u32, (VmIndex, u64)>,
+    vcpus: BTreeMap<u32, Whose>,
+    named: BTreeSet<(u32, u32)>,
+    seen: (Option<VmIndex>, usize, usize),
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) came: Vec<u32>,
+    pub(super) gone: Vec<u32>,
+}
+
+impl SampledThreads {
+    pub(super) fn new(root: &Root, only: &[Pid]) -> Self {
+        Self {
+            root: root.clone(),
+            only: only.to_vec(),
+            processes: BTreeMap::new(),
+            vcpus: BTreeMap::new(),
+            named: BTreeSet::new(),
+            seen: (None, 0, 0),
+        }
+    }
+
+    /// Takes over the roster, and finds out who has gone if `thorough`.
+    pub(super) fn update(&mut self, roster: &Roster, thorough: bool) -> Changes {
+        let mut changes = Changes::default();
+        let last = roster.vms.last().map(|vm| vm.index);
+        let seen = (last, roster.vms.len(), roster.vcpus.len());
+        if seen == self.seen && !thorough {
+            return changes;
+        }
+        self.seen = seen;
+        for vm in &roster.vms {
+            let pid = vm.key.pid;
+            if !self.only.is_empty() && !self.only.contains(&pid) {
+                continue;
+            }
+            let known = self.processes.get(&pid.0);
+            if vm.key.ordinal == 0 && known.is_none_or(|(index, _)| *index < vm.index) {
+                // The same number once more: another process.
+                if known.is_some() {
+                    changes.gone.push(pid.0);
+                }
+                let started = (vm.index, vm.key.start_ticks);
+                self.processes.insert(pid.0, started);
+                changes.came.push(pid.0);
+            }
+        }
+        self.vcpus = roster
+            .vcpus
+            .iter()
+            .map(|vcpu| {
+                let whose = Whose {
+                    vm: vcpu.vm,
+                    vcpu: Some(vcpu.id),
+                };
+                (vcpu.tid.0, whose)
+            })
+            .collect();
+        if thorough {
+            changes.gone.extend(self.gone());
+        }
+        changes
+    }
+
+    /// Processes that have ended. What was sampled of them may still come, so they stay known.
+    fn gone(&self) -> Vec<u32> {
+        let is_there = |pid: u32, started: u64| {
+            let process = VmKey::first(Pid(pid), started);
+            discovery::is_alive(&self.root, process).unwrap_or(false)
+        };
+        let all = self.processes.iter();
+        all.filter(|(pid, (_, started))| *started != 0 && !is_there(**pid, *started))
+            .map(|(pid, _)| *pid)
+            .collect()
+    }
+
+    /// VM and vCPU of a thread; `None` if its process is not sampled.
+    pub(super) fn whose(&self, pid: u32, tid: u32) -> Option<Whose> {
+        let (vm, _) = *self.processes.get(&pid)?;
+        let vcpu = self.vcpus.get(&tid).filter(|whose| whose.vm >= vm);
+        Some(vcpu.copied().unwrap_or(Whose { vm, vcpu: None }))
+    }
+
+    /// The name of a thread, if it is met for the first time; none if the thread was gone.
+    pub(super) fn name(&mut self, pid: u32, tid: u32) -> Option<Option<String>> {
+        if self.named.contains(&(pid, tid)) {
+            return None;
+        }
+        if self.named.len() >= THREADS_REMEMBERED {
+            self.named.clear();
+        }
+        self.named.insert((pid, tid));
+        Some(self.root.value(format!("proc/{pid}/task/{tid}/comm")).ok())
+    }
 }
 
 #[cfg(test)]

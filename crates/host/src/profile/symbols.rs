@@ -7,15 +7,12 @@ use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 
 use haltwise_core::ids::Pid;
-use haltwise_core::profile::Space;
+use haltwise_core::profile::{Frame, Space};
 use haltwise_core::recording::Missing;
 
 use super::elf::Functions;
-use super::files::Ask;
-use super::kallsyms::Kallsyms;
-use super::maps::{self, Mapping};
+use super::files::{self, Ask, Mapping, written_name};
 use super::namer::Namer;
-use super::written_name::written_name;
 use crate::opaque::Opaque;
 use crate::process_files;
 use crate::root::Root;
@@ -28,15 +25,6 @@ const LOOK_AGAIN_NS: u64 = 200_000_000;
 
 /// The code that the kernel maps into every process.
 const VDSO: &str = "[vdso]";
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) space: Space,
-    pub(super) module: String,
-    pub(super) symbol: Option<String>,
-    /// Only where there is no symbol.
-    pub(super) address: Option<u64>,
-}
 
 #[derive(Debug)]
 pub(super) struct Symbols {
@@ -83,9 +71,11 @@ impl Symbols {
         }
     }
 
-    pub(super) fn kernel(&self, address: u64) -> Place {
+    /// A function of the kernel, not yet numbered.
+    pub(super) fn kernel(&self, address: u64) -> Frame {
         let function = self.kernel.find(address);
-        Place {
+        Frame {
+            id: 0,
             space: Space::Kernel,
             module: function.map_or("kernel", |it| it.module).to_owned(),
             symbol: function.map(|it| it.name.to_owned()),
@@ -94,17 +84,18 @@ impl Symbols {
     }
 
     /// A function of a process; `None` if no code lies at the address.
-    pub(super) fn user(&mut self, pid: u32, address: u64, now_ns: u64) -> Option<Place> {
+    pub(super) fn user(&mut self, pid: u32, address: u64, now_ns: u64) -> Option<Frame> {
         let process = self.processes.entry(pid).or_default();
-        if maps::find(&process.mappings, address).is_none()
+        if files::find_mapping(&process.mappings, address).is_none()
             && now_ns.saturating_sub(process.looked_ns) >= LOOK_AGAIN_NS
         {
             process.look(&self.root, pid, now_ns);
         }
-        let mapping = maps::find(&process.mappings, address)?.clone();
+        let mapping = files::find_mapping(&process.mappings, address)?.clone();
         let offset = mapping.offset.wrapping_add(address - mapping.start);
         let symbol = self.function(pid, &mapping, offset);
-        Some(Place {
+        Some(Frame {
+            id: 0,
             space: Space::User,
             address: symbol.is_none().then_some(offset),
             module: mapping.path,
@@ -142,7 +133,7 @@ struct Vdso {
 impl Vdso {
     fn own(root: &Root) -> Option<Self> {
         let maps = root.text("proc/self/maps").ok()?;
-        let mappings = maps::parse(&maps);
+        let mappings = files::parse_maps(&maps);
         let vdso = mappings.iter().find(|mapping| mapping.path == VDSO)?;
         let mut code = vec![0; usize::try_from(vdso.end - vdso.start).ok()?];
         let memory = File::open(root.path("proc/self/mem")).ok()?;
@@ -165,7 +156,123 @@ impl Process {
             root.long_bytes(format!("proc/{pid}/maps"), KALLSYMS_MOST)
         });
         if let Ok(Ok(bytes)) = maps {
-            self.mappings = maps::parse(&String::from_utf8_lossy(&bytes));
+            self.mappings = files::parse_maps(&String::from_utf8_lossy(&bytes));
         }
     }
 }
+
+/// A function is no longer than this; what lies further behind the last one belongs to none.
+const LONGEST: u64 = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Kallsyms {
+    /// Sorted by their addresses; each once.
+    functions: Vec<Known>,
+    names: String,
+    modules: Vec<String>,
+}
+
+/// A function: its address, where its name lies in the names, and its module.
+#[derive(Debug)]
+struct Known {
+    start: u64,
+    name: [u32; 2],
+    module: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Function<'a> {
+    pub(super) name: &'a str,
+    /// `kernel`, or the name of a module.
+    pub(super) module: &'a str,
+}
+
+impl Kallsyms {
+    /// Reads the file: lines `address type name [module]`. Other lines are left out, and so are hidden
+    /// addresses (0).
+    pub(super) fn parse(text: &str) -> Self {
+        let mut lines: Vec<Line<'_>> = text.lines().filter_map(line).collect();
+        // The best readable of several names of one address.
+        lines.sort_by_key(|line| (line.start, awkward(line.name), line.name.len(), line.name));
+        lines.dedup_by_key(|line| line.start);
+        let mut made = Self::default();
+        let mut modules = BTreeMap::new();
+        for line in lines {
+            let next = u16::try_from(modules.len()).unwrap_or(u16::MAX);
+            let module = *modules.entry(line.module).or_insert_with(|| {
+                made.modules.push(line.module.to_owned());
+                next
+            });
+            let end = |names: &String| u32::try_from(names.len()).unwrap_or(u32::MAX);
+            let begin = end(&made.names);
+            made.names.push_str(line.name);
+            made.functions.push(Known {
+                start: line.start,
+                name: [begin, end(&made.names)],
+                module,
+            });
+        }
+        made
+    }
+
+    /// Whether it has no function: the file was not there, or hides its addresses.
+    pub(super) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    pub(super) fn find(&self, address: u64) -> Option<Function<'_>> {
+        let at = self.functions.partition_point(|it| it.start <= address);
+        let known = &self.functions[at.checked_sub(1)?];
+        if address - known.start >= LONGEST {
+            return None;
+        }
+        let [begin, end] = known.name.map(|at| at as usize);
+        Some(Function {
+            name: plain(self.names.get(begin..end)?),
+            module: self.modules.get(usize::from(known.module))?,
+        })
+    }
+}
+
+struct Line<'a> {
+    start: u64,
+    name: &'a str,
+    module: &'a str,
+}
+
+fn line(text: &str) -> Option<Line<'_>> {
+    let mut words = text.split_ascii_whitespace();
+    let start = u64::from_str_radix(words.next()?, 16).ok()?;
+    let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
+    let name = words.next()?;
+    let module = match words.next() {
+        Some(module) => module.strip_prefix('[')?.strip_suffix(']')?,
+        None => "kernel",
+    };
+    (is_code && start > 0).then_some(Line {
+        start,
+        name,
+        module,
+    })
+}
+
+/// How little a name says: padding before a function, the ends of sections, names with dots.
+fn awkward(name: &str) -> u8 {
+    match name {
+        name if name.starts_with("__pfx_") => 3,
+        "_text" | "_stext" | "_etext" | "_sinittext" => 2,
+        name if name.contains('.') => 1,
+        _ => 0,
+    }
+}
+
+/// A name without what a compiler appends: `.isra.0`, `.constprop.0`, `.part.0`, `.cold`.
+fn plain(name: &str) -> &str {
+    match name.find('.') {
+        Some(dot) if dot > 0 => &name[..dot],
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use rustix::mount::mount_bind;
 use rustix::thread::UnshareFlags;
 
-/// `struct mount_attr` of `include/uapi/linux/mount.h`.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {

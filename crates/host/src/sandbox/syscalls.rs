@@ -75,7 +75,6 @@ mod filter {
         libc::SYS_exit_group,
     ];
 
-    /// Flags of `openat` that write, or make something.
     const WRITES: libc::c_int =
         libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE;
 

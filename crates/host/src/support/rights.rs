@@ -4,16 +4,13 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::root::{Root, RootError};
 
-/// A capability that a recorder makes use of.
 #[derive(Debug)]
 pub struct Capability {
     pub name: &'static str,
     pub own: CapabilitySet,
-    /// Which sources, modes and names a recording has by it.
     pub gives: &'static str,
 }
 
-/// All of them, the most needed first.
 pub const CAPABILITIES: [Capability; 8] = [
     Capability {
         name: "CAP_BPF",

@@ -4,7 +4,7 @@
 
 use haltwise_core::event::Knob;
 
-use super::kernel::KernelRelease;
+use super::KernelRelease;
 use super::{Finding, Level};
 use crate::knob;
 

@@ -167,28 +167,3 @@ fn what_cannot_be_read_or_cannot_be_seen_is_not_known() {
     world.look(LOOK_NS, 4, &Facts::default());
     assert_eq!(world.paused(), None);
 }
-
-#[test]
-fn the_threads_of_a_vm_are_those_of_all_its_vcpus_or_any() {
-    let mut world = World::new(IDLE);
-    let of = |presence: &Presence, known: &Known| {
-        let roster = presence.roster.roster();
-        known.threads(roster, &roster.vms[0])
-    };
-    let tids = |tids: &[u32]| VcpuThreads::Known(tids.iter().copied().map(Tid).collect());
-    let by_names = |vcpus| {
-        let nothing = Known::ByNames(BTreeMap::new());
-        let mut presence = Presence::new(world.presence.root.clone(), nothing);
-        presence.expect(VmIndex(0), vcpus);
-        presence.known
-    };
-    let presence = &world.presence;
-    assert_eq!(of(presence, &by_names(2)), VcpuThreads::Any);
-    assert_eq!(of(presence, &by_names(1)), tids(&[8]));
-    let nothing = Known::ByNames(BTreeMap::new());
-    assert_eq!(of(presence, &nothing), VcpuThreads::Any);
-    assert_eq!(of(presence, &presence.known), tids(&[8]));
-    world.presence.roster.vcpu(world.vm, VcpuId(0), Tid(0));
-    let never = of(&world.presence, &Known::ByTheKernel);
-    assert_eq!(never, VcpuThreads::NeverRan);
-}

@@ -101,7 +101,7 @@ fn a_guest_that_does_not_confirm_is_an_error() {
     let guest = Guest::new();
     guest.agent.is(Mood::Lying);
     let error = guest.apply(&[(CEILING, 5)]).unwrap_err();
-    assert!(matches!(error, KnobError::NotTaken { .. }), "{error}");
+    assert!(matches!(error, KnobError::NotTaken(_)), "{error}");
     guest.agent.is(Mood::Good);
     assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use proptest::prelude::*;
+
 use super::super::fuzz::FORMATS;
 use super::*;
 use crate::root::made_up;
@@ -128,19 +130,6 @@ fn every_event_is_read_by_its_format() {
 }
 
 #[test]
-fn bytes_of_no_event_of_ours_are_refused() {
-    let (events, _) = events_of(0..4).unwrap();
-    assert_eq!(events.parse(&raw(999, 0, 1, 64, &[])), None);
-    for length in 0..36 {
-        assert_eq!(
-            events.parse(&raw(375, 0, 1, 36, &[])[..length.min(27)]),
-            None
-        );
-    }
-    assert_eq!(events.parse(&[]), None);
-}
-
-#[test]
 fn events_that_a_kernel_lacks_are_told() {
     let (events, missing) = events_of(0..1).unwrap();
     assert_eq!((events.always().len(), events.watching(&[]).len()), (1, 0));
@@ -159,4 +148,43 @@ fn events_that_a_kernel_lacks_are_told() {
         error,
         "find tracepoint kvm:kvm_vcpu_wakeup: not offered by this kernel"
     );
+}
+
+fn passes(filter: &str, tid: u32) -> bool {
+    filter.split("||").any(|part| {
+        let part = part.trim_matches(['(', ')']);
+        part.split("&&").all(|term| {
+            let term = term.trim_start_matches("prev_pid");
+            let number = |n: &str| n.parse::<i64>().unwrap();
+            let tid = i64::from(tid);
+            match term.split_at(2) {
+                ("==", n) => tid == number(n),
+                (">=", n) => tid >= number(n),
+                ("<=", n) => tid <= number(n),
+                other => panic!("{other:?}"),
+            }
+        })
+    })
+}
+
+#[test]
+fn few_threads_are_named_exactly() {
+    assert_eq!(threads("pid", &[]), "pid==-1");
+    assert_eq!(threads("pid", &[Tid(7)]), "pid==7");
+    assert_eq!(
+        threads("pid", &[Tid(9), Tid(7), Tid(8), Tid(20), Tid(9)]),
+        "(pid>=7&&pid<=9)||pid==20"
+    );
+}
+
+proptest! {
+    #[test]
+    fn all_pass_and_the_text_fits(tids in prop::collection::vec(1..4_194_304_u32, 1..600)) {
+        let list: Vec<Tid> = tids.iter().map(|&tid| Tid(tid)).collect();
+        let filter = threads("prev_pid", &list);
+        prop_assert!(filter.len() <= LONGEST);
+        for &tid in tids.iter().step_by(1 + tids.len() / 20) {
+            prop_assert!(passes(&filter, tid));
+        }
+    }
 }

@@ -5,14 +5,13 @@ use haltwise_core::event::WakeSource;
 use haltwise_core::kvm::Call;
 use haltwise_core::recording::Missing;
 
-use super::super::layouts::{Kind, Layouts};
+use super::super::events::{Kind, Layouts};
 use super::super::ring::Tracepoint;
 use crate::collector::CollectError;
 use crate::tracefs::Tracefs;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// `power:cpu_idle` with a state.
     Enter {
         cpu: u32,
         state: u32,
@@ -21,7 +20,6 @@ pub(super) enum Seen {
     Of(u32, Did),
     /// The same of the CPU that recorded it.
     Here(Did),
-    /// `timer:hrtimer_start`.
     Arm {
         timer: u64,
         expires_ns: u64,
@@ -91,7 +89,6 @@ impl Event {
         }
     }
 
-    /// The field that is missing without it, and what that means.
     fn without(self) -> [&'static str; 2] {
         match self {
             // Nothing can be recorded without it.
@@ -249,14 +246,5 @@ mod test {
             assert_eq!(events.parse(bad), None);
         }
         assert_eq!(events.to_open(), [1, 2, 3, 4].map(|id| (id, None)));
-    }
-
-    #[test]
-    fn what_happens_outside_the_idle_task_is_left_to_the_kernel_to_drop() {
-        for (.., kind) in OPTIONAL {
-            let is_filtered = kind.filter().is_some();
-            let in_idle = matches!(kind, Event::Interrupt(_) | Event::Expire | Event::Switch);
-            assert_eq!(is_filtered, in_idle, "{kind:?}");
-        }
     }
 }

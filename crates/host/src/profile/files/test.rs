@@ -108,3 +108,68 @@ fn no_more_files_are_kept_than_there_is_room_for() {
         assert!(files.known.len() <= FILES_KEPT);
     }
 }
+
+#[test]
+fn symbols_become_the_names_of_their_source() {
+    for (symbol, name) in [
+        ("main", "main"),
+        ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+        ("_RNvC6_123foo3bar", "123foo::bar"),
+        ("_ZN3foo3barEi", "foo::bar(int)"),
+        ("_Zwhat", "_Zwhat"),
+        ("", ""),
+    ] {
+        assert_eq!(written_name(symbol.as_bytes()), name, "{symbol}");
+    }
+    assert_eq!(written_name(b"a\xffb"), "a\u{fffd}b");
+}
+
+/// Names that grow by doubling: what stands for the whole before is named again and again.
+#[test]
+fn no_symbol_grows_without_end() {
+    let mut doubling = "_Z1fIiE".to_owned();
+    let mut deep = "_Z1f".to_owned();
+    for nth in 0..400 {
+        write!(doubling, "1aIS{}_S{}_E", nth % 10, nth % 10).unwrap();
+        deep.push('P');
+    }
+    deep.push('i');
+    let tuple = format!("_RNvC1a1b{}", "TBa_Ba_E".repeat(400));
+    let rust = format!("_R{}C1a{}", "Nt".repeat(1500), "1b".repeat(1500));
+    let long = "x".repeat(4096);
+    for symbol in [doubling, deep, tuple, rust, long] {
+        let name = written_name(symbol.as_bytes());
+        assert!(!name.is_empty() && name.len() <= NAME_MOST, "{name}");
+    }
+}
+
+const MAPS: &str = "\
+55d0c8a00000-55d0c8a02000 r--p 00000000 fd:00 1234                       /usr/bin/a vmm
+55d0c8a02000-55d0c8a21000 r-xp 00002000 fd:00 1234                       /usr/bin/a vmm (deleted)
+7f0000000000-7f0000001000 rwxp 00000000 00:00 0
+7f0000002000-7f0000003000 rw-p 00000000 00:00 0                          [heap]
+7ffc3a1f6000-7ffc3a1f8000 r-xp 00000000 00:00 0                          [vdso]
+broken
+";
+
+#[test]
+fn only_code_counts_and_paths_may_hold_spaces() {
+    let mappings = parse_maps(MAPS);
+    let paths: Vec<&str> = mappings.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, ["/usr/bin/a vmm (deleted)", "", "[vdso]"]);
+    let vmm = find_mapping(&mappings, 0x55d0_c8a0_2000).unwrap();
+    assert_eq!(
+        (vmm.offset, vmm.inode, vmm.device),
+        (0x2000, 1234, (0xfd, 0))
+    );
+    assert!(vmm.is_file() && !mappings[1].is_file() && !mappings[2].is_file());
+    for outside in [
+        0,
+        0x55d0_c8a0_1fff,
+        0x55d0_c8a2_1000,
+        0x7f00_0000_2000,
+        u64::MAX,
+    ] {
+        assert_eq!(find_mapping(&mappings, outside), None, "{outside:#x}");
+    }
+}

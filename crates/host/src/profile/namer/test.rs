@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use super::super::maps::Mapping;
+use super::super::files::Mapping;
 use super::*;
 use crate::root::made_up;
 
@@ -101,4 +101,30 @@ fn all_files_together_have_a_time() {
     assert_eq!(namer.started, 0);
     let expected = Refusal::OverTime.to_string();
     assert!(namer.missing()[0].reason.contains(&expected));
+}
+
+#[test]
+fn what_is_too_long_or_nonsense_is_not_waited_for() {
+    let name = Answer::Name("\u{1}".repeat(NAME_MOST));
+    assert!(line(&name).unwrap().len() <= ANSWER_MOST);
+    for long in ["\u{1}", "\u{7ff}", "/a"] {
+        let ask = Ask {
+            pid: u32::MAX,
+            mapping: Mapping {
+                start: u64::MAX,
+                end: u64::MAX,
+                offset: u64::MAX,
+                inode: u64::MAX,
+                device: (u32::MAX, u32::MAX),
+                path: long.repeat(100_000),
+            },
+            offset: u64::MAX,
+        };
+        assert!(asked(&ask).unwrap().len() <= ASK_MOST);
+    }
+    let named = |length| answer(&line(&Answer::Name("a".repeat(length))).unwrap());
+    assert!(named(NAME_MOST).unwrap().is_some() && named(NAME_MOST + 1).is_err());
+    for bytes in [&[b' '; ANSWER_MOST + 1][..], b"\xff\n", b"{}\n", b"1\n2\n"] {
+        assert!(said::<Answer>(bytes, ANSWER_MOST).is_err());
+    }
 }

@@ -16,7 +16,7 @@ use std::thread;
 
 use rustix::thread::Pid;
 
-use super::super::pair::joined;
+use super::super::joined;
 use super::signal::{self, Handled};
 use super::{Priced, REPETITIONS, difference, failed, of_differences};
 use crate::clock;

@@ -23,7 +23,6 @@ pub(super) struct Handled {
 }
 
 impl Handled {
-    /// Takes the place of whatever handled it.
     pub(super) fn install() -> io::Result<Self> {
         let empty = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: all fields are numbers, pointers or sets of bits, for which zeroes are valid.
@@ -66,7 +65,6 @@ pub(super) fn send(thread: Pid) -> io::Result<()> {
     }
 }
 
-/// Blocks it for the calling thread, or no longer.
 pub(super) fn block(is_blocked: bool) -> io::Result<()> {
     let how = if is_blocked {
         libc::SIG_BLOCK
@@ -83,7 +81,6 @@ pub(super) fn block(is_blocked: bool) -> io::Result<()> {
     }
 }
 
-/// Takes all that wait for the calling thread, without waiting itself.
 pub(super) fn drain() {
     let set = alone();
     let at_once = libc::timespec {

@@ -6,9 +6,8 @@ use haltwise_host::knob::{Baseline, Change, Foreign, Proposal, Request, Snapshot
 use haltwise_host::root::Root;
 use serde::Serialize;
 
-use crate::knob::SCHEMA;
 use crate::knob::ceilings::Unset;
-use crate::knob::view::{ChangeView, CutOffView, name_of};
+use crate::knob::{ChangeView, CutOffView, SCHEMA, name_of};
 use crate::plan::Plan;
 use crate::state::command;
 
