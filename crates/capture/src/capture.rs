@@ -122,7 +122,7 @@ impl Capture {
                 rows: left.rows,
                 bytes: left.bytes,
             }));
-        capture.note_sums();
+        capture.note_order();
         Ok(capture)
     }
 
@@ -136,14 +136,10 @@ impl Capture {
         self.intact = Intact::No;
     }
 
-    fn note_sums(&mut self) {
+    fn note_order(&mut self) {
         if self.info.halts_out_of_order > 0 {
             let halts = self.info.halts_out_of_order;
             self.notes.push(Note::OutOfOrder { halts });
-        }
-        let halts = self.info.halts_as_counts();
-        if halts > 0 {
-            self.notes.push(Note::AsCounts { halts });
         }
     }
 
@@ -191,7 +187,7 @@ impl Capture {
         self.rows.get(&table).copied()
     }
 
-    /// The rows of a table: those of its file, and those that `capture.json` has.
+    /// The rows of a table.
     pub(crate) fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
         if let Some((first, rest)) = self.parts.split_first() {
             let rest: Result<Vec<_>, _> = rest.iter().map(Self::table).collect();
@@ -205,7 +201,7 @@ impl Capture {
                 path: self.directory.join(table.parquet_file()),
             }),
         };
-        let rows = rows_of(batches).and(R::in_info(&self.info));
+        let rows = rows_of(batches);
         if self.as_stored {
             return Ok(rows);
         }
@@ -321,7 +317,7 @@ tables! {
     halts: Halt;
     /// The calls of grow and shrink.
     window_changes: WindowChange;
-    /// The counts per vCPU and interval; in a capture of halts, of those whose rows were not written.
+    /// The counts per vCPU and interval.
     halt_counts: HaltCounts;
     knobs: Knob;
     /// The host's own state.

@@ -57,12 +57,6 @@ impl<T: Send + 'static> Rows<T> {
         })
     }
 
-    /// The same, and these behind them, if the file can be read to its end.
-    pub(crate) fn and(mut self, more: Vec<T>) -> Self {
-        let mut more = Some(more).filter(|more| !more.is_empty());
-        Self::new(move || self.next_batch().or_else(|| more.take().map(Ok)))
-    }
-
     pub(crate) fn then(self, others: Vec<Self>) -> Self {
         let mut parts = VecDeque::from(others);
         parts.push_front(self);

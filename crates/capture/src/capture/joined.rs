@@ -27,13 +27,13 @@ pub(super) fn join(ring: &RingInfo, parts: Vec<Capture>) -> Option<Capture> {
             // All but the last have ended for their recorder, which may still be making tables of them; and what is
             // counted is counted once for all.
             let is_ended = nth < last && *note == Note::StillRecording;
-            let is_sum = matches!(note, Note::OutOfOrder { .. } | Note::AsCounts { .. });
+            let is_sum = matches!(note, Note::OutOfOrder { .. });
             if !is_ended && !is_sum && !joined.notes.contains(note) {
                 joined.notes.push(note.clone());
             }
         }
     }
-    joined.note_sums();
+    joined.note_order();
     if ring.dropped.segments > 0 {
         joined.notes.push(Note::Dropped(ring.dropped));
     }
@@ -67,6 +67,5 @@ fn append(info: &mut CaptureInfo, later: &CaptureInfo) {
         (one, other) => one.or(other),
     };
     info.halts_out_of_order = (info.halts_out_of_order).saturating_add(later.halts_out_of_order);
-    info.unwritten.extend(later.unwritten.iter().cloned());
     info.cut = info.cut.take().or_else(|| later.cut.clone());
 }

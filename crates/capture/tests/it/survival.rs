@@ -10,7 +10,6 @@ use haltwise_capture::convert::convert;
 use haltwise_capture::note::Note;
 use haltwise_capture::recording::{Flush, Recording};
 use haltwise_capture::table::Table;
-use haltwise_core::event::{Facts, HaltCounts};
 
 use crate::common::{ending, info, some_halts};
 
@@ -133,31 +132,4 @@ fn a_limit_on_file_size_loses_rows_and_counts_them() {
         output.status.success() && text.contains("1 passed"),
         "{text}"
     );
-}
-
-/// As older recorders left them: halts without rows are in the counts, also those for which that table had no room.
-#[test]
-fn halts_that_older_recorders_counted_are_no_losses() {
-    let dir = tempfile::tempdir().unwrap();
-    let counted = |halts| HaltCounts {
-        halts,
-        ..HaltCounts::default()
-    };
-    let mut info = info();
-    info.unwritten.push(counted(3));
-    let mut recording = Recording::create(dir.path(), info).unwrap();
-    let facts = Facts {
-        counts: vec![counted(4)],
-        ..some_halts(10)
-    };
-    recording.append(&facts).unwrap();
-    let place = "write of table halts";
-    let mut ending = ending();
-    ending.lost.insert(place.to_owned(), 7);
-    recording.finish(ending).unwrap();
-    let capture = Capture::open(dir.path()).unwrap().as_stored();
-    assert_eq!(capture.notes(), [Note::AsCounts { halts: 7 }]);
-    assert!(capture.info().is_in_counts(place));
-    let counts = capture.halt_counts().unwrap().map(Result::unwrap);
-    assert_eq!(counts.map(|row| row.halts).sum::<u64>(), 7);
 }

@@ -37,7 +37,6 @@ pub(crate) fn load(
         reported: reported(info),
         info: opened.capture().shared_info(),
         damaged: false,
-        as_counts: info.halts_as_counts(),
         ledger: match over_time {
             OverTime::Host => Ledger::in_outline(),
             OverTime::Vcpus => Ledger::default(),
@@ -56,7 +55,7 @@ pub(crate) fn load(
     }
     let reported = &mut recording.reported;
     let lost = opened.lost_by_place().into_iter();
-    let lost = lost.filter(|(place, count)| *count > 0 && !info.is_in_counts(place));
+    let lost = lost.filter(|(_, count)| *count > 0);
     let lost = lost.map(|(place, count)| ReportedLoss { place, count });
     reported.lost_by_place = lost.collect();
     reported.lost = total(reported.lost_by_place.iter().map(|loss| loss.count));

@@ -232,9 +232,7 @@ impl Reader {
         for sample in &opened.host_samples().rows {
             self.at(sample.time_ns).host.sample(sample);
         }
-        // Halts that are in the counts are not lost here.
-        let lost = opened.lost().rows.iter();
-        for lost in lost.filter(|lost| !opened.info().is_in_counts(&lost.place)) {
+        for lost in &opened.lost().rows {
             self.at(lost.time_ns).lost(lost);
         }
     }
@@ -275,8 +273,7 @@ impl Reader {
             whole.use_cpus(&Used::new(), &used_so_far(roster));
         }
         if let Some(last) = steps.last_mut() {
-            let lost = info.lost.iter();
-            tell_totals(last, lost.filter(|(place, _)| !info.is_in_counts(place)));
+            tell_totals(last, info.lost.iter());
         }
         steps
     }
