@@ -374,12 +374,8 @@ fn is_being_written(directory: &Path) -> bool {
 
 /// The copy that a recorder keeps, where a loss of power has taken `capture.json` itself.
 fn copy_of_info(directory: &Path, error: &CaptureReadError) -> Option<(CaptureInfo, Intact)> {
-    let gone = matches!(
-        error,
-        CaptureReadError::NotACapture { .. }
-            | CaptureReadError::Json { .. }
-            | CaptureReadError::InfoChanged { .. }
-    );
+    use CaptureReadError::{Info, Json, NotACapture};
+    let gone = matches!(error, NotACapture { .. } | Json { .. } | Info { .. });
     let copy = gone.then(|| read_info(directory, spare::NAME).ok())?;
     copy.filter(|(copy, intact)| copy.state == State::Recording && *intact != Intact::No)
 }
@@ -407,8 +403,8 @@ pub(crate) fn info_of(
     let io = || CaptureReadError::io("read", &path);
     let bytes = file.metadata().map_err(io())?.len();
     if bytes > MAX_BYTES {
-        let limit = MAX_BYTES;
-        return Err(CaptureReadError::JsonTooLarge { path, bytes, limit });
+        let what = format!("it has {bytes} bytes, and at most {MAX_BYTES} are read");
+        return Err(CaptureReadError::Info { path, what });
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(io())?;
@@ -418,7 +414,10 @@ pub(crate) fn info_of(
     let intact = info::intact(if name == spare::NAME { used } else { &text });
     let info = parse(used, &path).map_err(|error| match error {
         CaptureReadError::Json { .. } => error,
-        _ if intact == Intact::No => CaptureReadError::InfoChanged { path },
+        _ if intact == Intact::No => {
+            let what = "its bytes do not match their checksum".to_owned();
+            CaptureReadError::Info { path, what }
+        }
         error => error,
     })?;
     Ok((info, intact))
@@ -430,21 +429,18 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<CaptureInfo, CaptureRea
     struct OnlySchema {
         schema: u64,
     }
-    let path = || path.to_owned();
-    let json = |source| CaptureReadError::Json {
-        path: path(),
-        source,
-    };
-    let OnlySchema { schema } = serde_json::from_slice(bytes).map_err(json)?;
-    match schema {
-        0 => Err(CaptureReadError::NoSuchSchema {
-            path: path(),
-            found: 0,
-        }),
-        found if found > u64::from(SCHEMA) => Err(CaptureReadError::NewerSchema {
-            path: path(),
-            found,
-        }),
-        _ => serde_json::from_slice(bytes).map_err(json),
+    let path = path.to_owned();
+    match serde_json::from_slice(bytes) {
+        Ok(OnlySchema { schema: 0 }) => {
+            let what = "schema 0 was never written".to_owned();
+            Err(CaptureReadError::Info { path, what })
+        }
+        Ok(OnlySchema { schema: found }) if found > u64::from(SCHEMA) => {
+            Err(CaptureReadError::NewerSchema { path, found })
+        }
+        Ok(_) => {
+            serde_json::from_slice(bytes).map_err(|source| CaptureReadError::Json { path, source })
+        }
+        Err(source) => Err(CaptureReadError::Json { path, source }),
     }
 }

@@ -36,10 +36,7 @@ fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
             Some("the capture is fine; read it with the haltwise that wrote it, or a newer one")
         }
         CaptureReadError::Io { .. } => None,
-        CaptureReadError::Json { .. }
-        | CaptureReadError::InfoChanged { .. }
-        | CaptureReadError::JsonTooLarge { .. }
-        | CaptureReadError::NoSuchSchema { .. } => Some(
+        CaptureReadError::Json { .. } | CaptureReadError::Info { .. } => Some(
             "capture.json was cut or changed after it was written; other programs may read the tables",
         ),
         _ => Some(
