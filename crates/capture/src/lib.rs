@@ -26,7 +26,6 @@ pub mod costs;
 pub mod error;
 pub mod files;
 mod footer;
-pub mod found;
 mod frames;
 #[doc(hidden)]
 pub mod fuzz;

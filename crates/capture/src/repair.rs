@@ -1,10 +1,7 @@
 //! Making a capture of all that can be read of one that was cut or damaged: [`repair`].
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-use haltwise_core::event::Halt;
 
 use crate::capture::{Capture, file_of};
 use crate::convert::{self, Written};
@@ -15,7 +12,7 @@ use crate::note::Note;
 use crate::recording::{StartOrder, must_be_empty};
 use crate::salvage::Salvage;
 use crate::table::Table;
-use crate::tables::{Row, batch_of, of_table};
+use crate::tables::{Row, of_table};
 
 /// Data left out of a table.
 #[derive(Debug, Default)]
@@ -65,13 +62,8 @@ fn rescue<'a, R: Row>(
     let mut salvage = Salvage::<R>::open(file, sums);
     let batches = std::iter::from_fn(|| {
         let rows = salvage.next_rows()?;
-        if let Some(halts) = (&rows as &dyn Any).downcast_ref::<Vec<Halt>>() {
-            for halt in halts {
-                order.see(halt);
-            }
-        }
-        let encode = |source| CaptureWriteError::Encode { table, source };
-        Some(batch_of(&rows).map_err(encode))
+        rows.iter().for_each(|row| row.see(order));
+        Some(convert::encoded(&rows))
     });
     let file = convert::write_parquet(directory, capture.info(), table, batches)?;
     let damage = salvage.damage.iter();

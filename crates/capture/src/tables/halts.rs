@@ -2,8 +2,10 @@
 
 use crate::cells::{Cell, Field};
 use crate::columns::Columns;
+use crate::convert::Place;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
+use crate::recording::StartOrder;
 use crate::table::number_field;
 use crate::tables::Law;
 use crate::tables::array;
@@ -40,6 +42,14 @@ table! {
         waker_cpu: U32, null "not recorded, or it did not sleep" later,
             "CPU from which the vCPU was woken; `roster.cpus` of `capture.json` has the host's cores and caches. Older captures lack it.";
     }
+    fn place(&mut self, places: &[Place]) {
+        Place::put(places, &mut self.vm, &mut self.vcpu);
+    }
+
+    fn see(&self, order: &mut StartOrder) {
+        order.see(self);
+    }
+
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
         laws.halts(rows)
     }
@@ -57,6 +67,10 @@ table! {
     }
     of { time_ns, vm, vcpu, tid, grow as "change" / change, old_ns, new_ns }
     const LAW: Option<Law<Self>> = Some(Laws::window_change);
+
+    fn place(&mut self, places: &[Place]) {
+        Place::put(places, &mut self.vm, &mut self.vcpu);
+    }
 }
 
 /// The column `change`: whether the window grew.
