@@ -182,8 +182,8 @@ fn convert_table<'a, R: Row>(
     let mut batches = rows_of::<R>(batches);
     let batches = iter::from_fn(move || {
         let placed = |mut rows: Vec<R>| {
-            for row in &mut rows {
-                row.place(places.unwrap_or_default());
+            if let Some(places) = places {
+                rows.iter_mut().for_each(|row| row.place(places));
             }
             encoded(&rows)
         };
