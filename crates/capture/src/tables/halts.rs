@@ -1,5 +1,11 @@
 //! Tables of halts, of calls of grow and shrink, and of what the kernel counted of halts and exits.
 
+use arrow_array::builder::{ListBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, UInt64Array};
+use haltwise_core::event::{Halt, HaltCounts, WindowChange};
+use haltwise_core::exit::Exits;
+use haltwise_core::hist::LogHist;
+
 use crate::cells::{Cell, Field};
 use crate::columns::Columns;
 use crate::convert::Place;
@@ -9,11 +15,6 @@ use crate::recording::StartOrder;
 use crate::table::number_field;
 use crate::tables::Law;
 use crate::tables::array;
-use arrow_array::builder::{ListBuilder, UInt64Builder};
-use arrow_array::{ArrayRef, UInt64Array};
-use haltwise_core::event::{Halt, HaltCounts, WindowChange};
-use haltwise_core::exit::Exits;
-use haltwise_core::hist::LogHist;
 
 table! {
     Halts: Halt {

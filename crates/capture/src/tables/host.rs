@@ -1,13 +1,14 @@
 //! Tables of the host: its settings, its own state, and events that never reached the recorder.
 
+use arrow_array::ArrayRef;
+use haltwise_core::event::{HostSample, IdleState, Knob, KnobScope, Lost};
+use haltwise_core::ids::VmIndex;
+
 use crate::cells::{Cell, Field, computed};
 use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::tables::Law;
-use arrow_array::ArrayRef;
-use haltwise_core::event::{HostSample, IdleState, Knob, KnobScope, Lost};
-use haltwise_core::ids::VmIndex;
 
 const SCOPES: [&str; 3] = ["host", "guest-of-other", "vm"];
 

@@ -1,11 +1,12 @@
 //! VMs and vCPUs that were seen, as the roster in `capture.json` names them.
 
-use crate::cells::{Cell, Field, computed};
-use crate::columns::Columns;
-use crate::error::CaptureReadError;
 use arrow_array::ArrayRef;
 use haltwise_core::event::{Observable, Vcpu, Vm};
 use haltwise_core::identity::Identity;
+
+use crate::cells::{Cell, Field, computed};
+use crate::columns::Columns;
+use crate::error::CaptureReadError;
 
 table! {
     Vms: Vm {

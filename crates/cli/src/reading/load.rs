@@ -9,8 +9,7 @@ use haltwise_core::event::{Halt, HaltCounts, WindowChange};
 use haltwise_core::recording::{Mode, Overhead};
 use haltwise_core::stats::total;
 
-use super::open::explain_shared;
-use super::opened::{Broken, Opened};
+use super::opened::{Broken, Opened, explain_shared};
 use super::pass::{PassEnds, Sink, pass};
 use super::recording::Recording;
 use crate::exit::Failure;

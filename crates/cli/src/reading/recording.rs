@@ -13,8 +13,7 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::stats::Fold;
 
-use super::open::in_a_line;
-use super::opened::Broken;
+use super::opened::{Broken, in_a_line};
 use crate::report::view::ReportedRecording;
 
 #[derive(Debug, Clone)]

@@ -20,8 +20,7 @@ use super::origin::Origin;
 use super::step::{Around, Step, Used, used_so_far};
 use super::timeline::Timeline;
 use crate::exit::Failure;
-use crate::reading::open::{explain_shared, in_a_line};
-use crate::reading::opened::{Broken, Opened};
+use crate::reading::opened::{Broken, Opened, explain_shared, in_a_line};
 use crate::reading::pass::{Sink, feed, pass};
 use crate::reading::select;
 
