@@ -122,7 +122,6 @@ impl Capture {
                 rows: left.rows,
                 bytes: left.bytes,
             }));
-        capture.note_order();
         Ok(capture)
     }
 
@@ -134,13 +133,6 @@ impl Capture {
             self.notes.push(note);
         }
         self.intact = Intact::No;
-    }
-
-    fn note_order(&mut self) {
-        if self.info.halts_out_of_order > 0 {
-            let halts = self.info.halts_out_of_order;
-            self.notes.push(Note::OutOfOrder { halts });
-        }
     }
 
     /// Contents of `capture.json`.

@@ -24,7 +24,7 @@ use crate::files::directory::{DirectoryId, Temporary};
 use crate::info::{CaptureInfo, Cut, FILE, State, Summary, TableSize};
 use crate::note::Note;
 use crate::parquet_form;
-use crate::recording::{StartOrder, text_of, write_info};
+use crate::recording::{text_of, write_info};
 use crate::rows::rows_of;
 use crate::spare;
 use crate::sums::{Summing, Sums};
@@ -60,11 +60,6 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
     info.cut = Some(Cut {
         torn_bytes: torn_bytes.collect(),
     });
-    let mut order = StartOrder::default();
-    for halt in capture.halts()? {
-        order.see(&halt?);
-    }
-    info.halts_out_of_order = order.violations;
     complete(&ours, &mut info, None)
 }
 
@@ -139,7 +134,6 @@ pub(crate) fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
         directory: directory.path().to_owned(),
         id: directory.id(),
         tables: info.tables.clone(),
-        halts_out_of_order: info.halts_out_of_order,
         lost: info.lost.clone(),
     }
 }

@@ -80,9 +80,6 @@ pub struct CaptureInfo {
     /// Data that was damaged and is missing, by table, when the capture was made of another by `repair`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired: BTreeMap<String, Repaired>,
-    /// Halts that stand after a later halt of the same vCPU.
-    #[serde(default)]
-    pub halts_out_of_order: u64,
     /// How exits were recorded; `None` if they were not.
     #[serde(default)]
     pub exits: Option<Recorded>,
@@ -129,7 +126,6 @@ impl CaptureInfo {
             tables: BTreeMap::new(),
             checksums: BTreeMap::new(),
             repaired: BTreeMap::new(),
-            halts_out_of_order: 0,
             exits: None,
             profile: None,
             carried: None,
@@ -259,8 +255,6 @@ pub struct Summary {
     pub id: DirectoryId,
     /// Rows and bytes of each table, by its name.
     pub tables: BTreeMap<String, TableSize>,
-    /// Halts that stand after a later halt of the same vCPU.
-    pub halts_out_of_order: u64,
     /// Events lost in all, by place.
     pub lost: BTreeMap<String, u64>,
 }

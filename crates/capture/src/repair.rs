@@ -9,7 +9,7 @@ use crate::error::CaptureWriteError;
 use crate::files::Directory;
 use crate::info::{CaptureInfo, Cut, State, Summary};
 use crate::note::Note;
-use crate::recording::{StartOrder, must_be_empty};
+use crate::recording::must_be_empty;
 use crate::salvage::Salvage;
 use crate::table::Table;
 use crate::tables::{Row, of_table};
@@ -35,15 +35,13 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
     must_be_empty(&directory)?;
     let mut info = capture.info().clone();
     let (mut written, mut losses) = (BTreeMap::new(), BTreeMap::new());
-    let mut order = StartOrder::default();
     for table in Table::STREAMED {
-        let rescued = of_table!(table, rescue(&capture, &directory, &mut order))?;
+        let rescued = of_table!(table, rescue(&capture, &directory))?;
         if let Some((file, lost)) = rescued {
             written.insert(table.to_string(), file);
             losses.insert(table.to_string(), lost);
         }
     }
-    info.halts_out_of_order = order.violations;
     note_losses(&mut info, &losses);
     convert::settle(&directory, &mut info, written)
 }
@@ -52,7 +50,6 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
 fn rescue<'a, R: Row>(
     capture: &Capture,
     directory: &'a Directory,
-    order: &mut StartOrder,
 ) -> Result<Option<(Written<'a>, Lost)>, CaptureWriteError> {
     let table = R::TABLE;
     let Some(file) = file_of(capture.directory(), table, capture.info().state) else {
@@ -62,7 +59,6 @@ fn rescue<'a, R: Row>(
     let mut salvage = Salvage::<R>::open(file, sums);
     let batches = std::iter::from_fn(|| {
         let rows = salvage.next_rows()?;
-        rows.iter().for_each(|row| row.see(order));
         Some(convert::encoded(&rows))
     });
     let file = convert::write_parquet(directory, capture.info(), table, batches)?;

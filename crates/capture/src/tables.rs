@@ -10,7 +10,6 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use crate::cells::Field;
 use crate::convert::Place;
 use crate::laws::{self, Laws};
-use crate::recording::StartOrder;
 use crate::table::{Column, Table, documented};
 
 /// Declares columns: name, what it holds, when it is NULL, and what its values are.
@@ -79,9 +78,6 @@ pub(crate) trait Row: Field + Send + 'static {
 
     /// Puts the place of its thread where it names that by its number among `places`.
     fn place(&mut self, _places: &[Place]) {}
-
-    /// Looks at the order of its halts.
-    fn see(&self, _order: &mut StartOrder) {}
 
     /// The law that each of its rows obeys by itself.
     const LAW: Option<Law<Self>> = None;

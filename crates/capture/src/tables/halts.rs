@@ -11,7 +11,6 @@ use crate::columns::Columns;
 use crate::convert::Place;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
-use crate::recording::StartOrder;
 use crate::table::number_field;
 use crate::tables::Law;
 use crate::tables::array;
@@ -45,10 +44,6 @@ table! {
     }
     fn place(&mut self, places: &[Place]) {
         Place::put(places, &mut self.vm, &mut self.vcpu);
-    }
-
-    fn see(&self, order: &mut StartOrder) {
-        order.see(self);
     }
 
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {

@@ -106,5 +106,5 @@ impl Recording {
 
 /// Whether rows that were recorded cannot be read, or are not as they were written.
 pub(crate) fn is_damage(note: &Note) -> bool {
-    !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_))
+    !matches!(note, Note::Dropped(_))
 }

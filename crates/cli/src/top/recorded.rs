@@ -93,10 +93,7 @@ fn origin(capture: &Capture, dir: &Path) -> Origin {
         partial: false,
     };
     for note in capture.notes() {
-        let whole = matches!(
-            note,
-            Note::OutOfOrder { .. } | Note::Dropped(_) | Note::StillRecording
-        );
+        let whole = matches!(note, Note::Dropped(_) | Note::StillRecording);
         origin.partial |= !whole;
         origin.notes.push(note.to_string());
     }
