@@ -92,17 +92,9 @@ fn copy(
         name: name.to_owned(),
         source,
     };
-    let file = directory.create(name).map_err(failed)?;
-    let (mut piece, mut at) = (vec![0; 1 << 16], 0);
-    loop {
-        let bytes = entry.read(&mut piece).map_err(ArchiveError::Read)?;
-        if bytes == 0 {
-            break;
-        }
-        file.write_all_at(&piece[..bytes], at).map_err(failed)?;
-        at += bytes as u64;
-    }
-    if at != entry.size() {
+    let mut file = directory.create(name).map_err(failed)?;
+    let bytes = io::copy(entry, &mut file).map_err(failed)?;
+    if bytes != entry.size() {
         return Err(ArchiveError::Read(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(())

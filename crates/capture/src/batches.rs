@@ -11,12 +11,14 @@ use arrow_ipc::reader::StreamDecoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::errors::ParquetError;
 
+use crate::columns::Columns;
 use crate::contain::contain;
 use crate::error::{CaptureReadError, TableFile, with_sources};
 use crate::files;
 use crate::frames::Frames;
 use crate::parquet_form;
 use crate::sums::{Checked, Sums};
+use crate::tables::Row;
 
 /// A place of a table that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +133,20 @@ impl Batches {
         damage
     }
 
+    /// The rows of the next batch.
+    pub(crate) fn next_rows<R: Row>(&mut self) -> Option<Result<Vec<R>, CaptureReadError>> {
+        let first_row = self.rows;
+        let batch = self.next()?;
+        Some(batch.and_then(|batch| {
+            let columns = Columns {
+                batch: &batch,
+                file: &self.file,
+                first_row,
+            };
+            R::read(&columns, R::TABLE.as_str())
+        }))
+    }
+
     /// Bytes of a stream behind the last batch that are no whole batch.
     pub(crate) fn torn_bytes(&self) -> u64 {
         match &self.source {
@@ -154,8 +170,7 @@ impl Iterator for Batches {
         let next = match &mut self.source {
             Source::Stream(stream) => next_of_stream(file, row, stream),
             Source::Parquet(checked, decoder) => {
-                let arrow = |file, source| CaptureReadError::Arrow { file, row, source };
-                let next = decode(file, row, || decoder.next().transpose(), arrow);
+                let next = decode(file, Some(row), || decoder.next().transpose());
                 next.map_err(|error| cause(file, checked, error))
             }
             Source::Ended => Ok(None),
@@ -177,8 +192,7 @@ fn next_of_stream(
         // The decoder hands a batch out as soon as it is whole, so one frame gives at most one.
         let mut batch = None;
         while !bytes.is_empty() {
-            let arrow = |file, source| CaptureReadError::Arrow { file, row, source };
-            batch = decode(file, row, || decoder.decode(&mut bytes), arrow)?;
+            batch = decode(file, Some(row), || decoder.decode(&mut bytes))?;
         }
         if batch.is_some() {
             return Ok(batch);
@@ -224,8 +238,7 @@ fn parquet<T>(
     checked: &Checked,
     look: impl FnOnce(&Checked) -> Result<T, ParquetError>,
 ) -> Result<T, CaptureReadError> {
-    let error = |file, source| CaptureReadError::Parquet { file, source };
-    let found = decode(file, 0, || look(checked), error);
+    let found = decode(file, None, || look(checked));
     found.map_err(|error| cause(file, checked, error))
 }
 
@@ -241,17 +254,22 @@ fn cause(file: &TableFile, checked: &Checked, error: CaptureReadError) -> Captur
     }
 }
 
-fn decode<T, E>(
+fn decode<T, E: std::error::Error + Send + Sync + 'static>(
     file: &TableFile,
-    row: u64,
+    row: Option<u64>,
     decoder: impl FnOnce() -> Result<T, E>,
-    error: impl FnOnce(TableFile, E) -> CaptureReadError,
 ) -> Result<T, CaptureReadError> {
+    let file = || file.clone();
     match contain(decoder) {
-        Ok(outcome) => outcome.map_err(|source| error(file.clone(), source)),
-        Err(what) => {
-            let file = file.clone();
-            Err(CaptureReadError::Panicked { file, row, what })
-        }
+        Ok(outcome) => outcome.map_err(|source| CaptureReadError::Decode {
+            file: file(),
+            row,
+            source: source.into(),
+        }),
+        Err(what) => Err(CaptureReadError::Panicked {
+            file: file(),
+            row: row.unwrap_or(0),
+            what,
+        }),
     }
 }

@@ -122,7 +122,6 @@ impl Capture {
                 rows: left.rows,
                 bytes: left.bytes,
             }));
-        capture.note_sums();
         Ok(capture)
     }
 
@@ -134,17 +133,6 @@ impl Capture {
             self.notes.push(note);
         }
         self.intact = Intact::No;
-    }
-
-    fn note_sums(&mut self) {
-        if self.info.halts_out_of_order > 0 {
-            let halts = self.info.halts_out_of_order;
-            self.notes.push(Note::OutOfOrder { halts });
-        }
-        let halts = self.info.halts_as_counts();
-        if halts > 0 {
-            self.notes.push(Note::AsCounts { halts });
-        }
     }
 
     /// Contents of `capture.json`.
@@ -191,7 +179,7 @@ impl Capture {
         self.rows.get(&table).copied()
     }
 
-    /// The rows of a table: those of its file, and those that `capture.json` has.
+    /// The rows of a table.
     pub(crate) fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
         if let Some((first, rest)) = self.parts.split_first() {
             let rest: Result<Vec<_>, _> = rest.iter().map(Self::table).collect();
@@ -205,7 +193,7 @@ impl Capture {
                 path: self.directory.join(table.parquet_file()),
             }),
         };
-        let rows = rows_of(batches).and(R::in_info(&self.info));
+        let rows = rows_of(batches);
         if self.as_stored {
             return Ok(rows);
         }
@@ -321,7 +309,7 @@ tables! {
     halts: Halt;
     /// The calls of grow and shrink.
     window_changes: WindowChange;
-    /// The counts per vCPU and interval; in a capture of halts, of those whose rows were not written.
+    /// The counts per vCPU and interval.
     halt_counts: HaltCounts;
     knobs: Knob;
     /// The host's own state.
@@ -378,12 +366,8 @@ fn is_being_written(directory: &Path) -> bool {
 
 /// The copy that a recorder keeps, where a loss of power has taken `capture.json` itself.
 fn copy_of_info(directory: &Path, error: &CaptureReadError) -> Option<(CaptureInfo, Intact)> {
-    let gone = matches!(
-        error,
-        CaptureReadError::NotACapture { .. }
-            | CaptureReadError::Json { .. }
-            | CaptureReadError::InfoChanged { .. }
-    );
+    use CaptureReadError::{Info, Json, NotACapture};
+    let gone = matches!(error, NotACapture { .. } | Json { .. } | Info { .. });
     let copy = gone.then(|| read_info(directory, spare::NAME).ok())?;
     copy.filter(|(copy, intact)| copy.state == State::Recording && *intact != Intact::No)
 }
@@ -411,8 +395,8 @@ pub(crate) fn info_of(
     let io = || CaptureReadError::io("read", &path);
     let bytes = file.metadata().map_err(io())?.len();
     if bytes > MAX_BYTES {
-        let limit = MAX_BYTES;
-        return Err(CaptureReadError::JsonTooLarge { path, bytes, limit });
+        let what = format!("it has {bytes} bytes, and at most {MAX_BYTES} are read");
+        return Err(CaptureReadError::Info { path, what });
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(io())?;
@@ -422,7 +406,10 @@ pub(crate) fn info_of(
     let intact = info::intact(if name == spare::NAME { used } else { &text });
     let info = parse(used, &path).map_err(|error| match error {
         CaptureReadError::Json { .. } => error,
-        _ if intact == Intact::No => CaptureReadError::InfoChanged { path },
+        _ if intact == Intact::No => {
+            let what = "its bytes do not match their checksum".to_owned();
+            CaptureReadError::Info { path, what }
+        }
         error => error,
     })?;
     Ok((info, intact))
@@ -434,21 +421,18 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<CaptureInfo, CaptureRea
     struct OnlySchema {
         schema: u64,
     }
-    let path = || path.to_owned();
-    let json = |source| CaptureReadError::Json {
-        path: path(),
-        source,
-    };
-    let OnlySchema { schema } = serde_json::from_slice(bytes).map_err(json)?;
-    match schema {
-        0 => Err(CaptureReadError::NoSuchSchema {
-            path: path(),
-            found: 0,
-        }),
-        found if found > u64::from(SCHEMA) => Err(CaptureReadError::NewerSchema {
-            path: path(),
-            found,
-        }),
-        _ => serde_json::from_slice(bytes).map_err(json),
+    let path = path.to_owned();
+    match serde_json::from_slice(bytes) {
+        Ok(OnlySchema { schema: 0 }) => {
+            let what = "schema 0 was never written".to_owned();
+            Err(CaptureReadError::Info { path, what })
+        }
+        Ok(OnlySchema { schema: found }) if found > u64::from(SCHEMA) => {
+            Err(CaptureReadError::NewerSchema { path, found })
+        }
+        Ok(_) => {
+            serde_json::from_slice(bytes).map_err(|source| CaptureReadError::Json { path, source })
+        }
+        Err(source) => Err(CaptureReadError::Json { path, source }),
     }
 }

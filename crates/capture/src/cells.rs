@@ -10,7 +10,7 @@ use haltwise_core::vmm::{Machine, Threads, VcpuTime};
 
 use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
-use crate::tables::halt_counts::{bucket_lists, number_lists};
+use crate::tables::halts::{bucket_lists, number_lists};
 use crate::tables::{array, columns};
 
 /// A type that is one column.

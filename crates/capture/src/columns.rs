@@ -28,25 +28,24 @@ impl<'a> Columns<'a> {
         self.batch.num_rows()
     }
 
-    fn refused(&self, column: &str, what: String) -> CaptureReadError {
+    fn refused(&self, column: &str, what: &str) -> CaptureReadError {
         CaptureReadError::Column {
             file: self.file.clone(),
-            column: column.to_owned(),
-            what,
+            what: format!(": column `{column}`{what}"),
         }
     }
 
     pub(crate) fn bad_value(&self, column: &str, row: usize, what: &str) -> CaptureReadError {
         let row = self.first_row.saturating_add(row as u64);
-        self.refused(column, format!(", row {row}: {what}"))
+        self.refused(column, &format!(", row {row}: {what}"))
     }
 
     fn column(&self, name: &str) -> Result<&'a ArrayRef, CaptureReadError> {
         self.batch
             .column_by_name(name)
-            .ok_or_else(|| CaptureReadError::MissingColumn {
+            .ok_or_else(|| CaptureReadError::Column {
                 file: self.file.clone(),
-                column: name.to_owned(),
+                what: format!(" has no column `{name}`"),
             })
     }
 
@@ -54,7 +53,7 @@ impl<'a> Columns<'a> {
         let mut columns = self.file.table.columns().iter();
         let declared = columns.find(|column| column.name == name);
         let wanted = declared.map_or("what it should be", |column| column.kind.as_str());
-        self.refused(name, format!(" is {}, not {wanted}", array.data_type()))
+        self.refused(name, &format!(" is {}, not {wanted}", array.data_type()))
     }
 
     /// The first row in which an array is NULL, as an error.

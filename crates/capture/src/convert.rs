@@ -10,25 +10,26 @@ use std::iter;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use haltwise_core::event::{Halt, Vcpu, Vm, WindowChange};
+use haltwise_core::event::{Vcpu, Vm};
 use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::verify::carried::Carried;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 
-use crate::batches::{Batches, footer};
-use crate::capture::Capture;
+use crate::batches::Batches;
+use crate::capture::{Capture, info_of};
 use crate::error::{CaptureWriteError, TableFile};
 use crate::files::Directory;
-use crate::files::directory::Temporary;
+use crate::files::directory::{DirectoryId, Temporary};
 use crate::info::{CaptureInfo, Cut, FILE, State, Summary, TableSize};
 use crate::note::Note;
 use crate::parquet_form;
-use crate::recording::{StartOrder, text_of};
+use crate::recording::{text_of, write_info};
 use crate::rows::rows_of;
 use crate::spare;
 use crate::sums::{Summing, Sums};
 use crate::table::Table;
-use crate::tables::{Row, batch_of};
+use crate::tables::{Row, batch_of, of_table};
 
 /// Finishes a capture that was cut, without losing a whole batch of it.
 ///
@@ -59,11 +60,6 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
     info.cut = Some(Cut {
         torn_bytes: torn_bytes.collect(),
     });
-    let mut order = StartOrder::default();
-    for halt in capture.halts()? {
-        order.see(&halt?);
-    }
-    info.halts_out_of_order = order.violations;
     complete(&ours, &mut info, None)
 }
 
@@ -77,7 +73,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Puts a place where a row names a thread by its number among all.
-    fn put(places: &[Self], vm: &mut Option<VmIndex>, vcpu: &mut Option<VcpuId>) {
+    pub(crate) fn put(places: &[Self], vm: &mut Option<VmIndex>, vcpu: &mut Option<VcpuId>) {
         let thread = vm.and_then(|thread| places.get(usize::try_from(thread.0).ok()?));
         *vm = thread.and_then(|place| place.vm);
         *vcpu = vcpu.or(thread.and_then(|place| place.vcpu));
@@ -92,7 +88,7 @@ pub(crate) fn complete(
 ) -> Result<Summary, CaptureWriteError> {
     let mut written = BTreeMap::new();
     for table in Table::STREAMED {
-        if let Some(file) = convert_table(directory, info, table, places)? {
+        if let Some(file) = of_table!(table, convert_table(directory, info, places))? {
             written.insert(table.to_string(), file);
         }
     }
@@ -114,7 +110,7 @@ pub(crate) fn settle<'a>(
     (info.tables, info.checksums) = written
         .into_iter()
         .map(|(table, file)| {
-            files.extend(file.made);
+            files.push(file.made);
             ((table.clone(), file.size), (table, file.sums))
         })
         .unzip();
@@ -138,7 +134,6 @@ pub(crate) fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
         directory: directory.path().to_owned(),
         id: directory.id(),
         tables: info.tables.clone(),
-        halts_out_of_order: info.halts_out_of_order,
         lost: info.lost.clone(),
     }
 }
@@ -147,78 +142,55 @@ pub(crate) fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
 pub(crate) struct Written<'a> {
     size: TableSize,
     sums: Sums,
-    /// Its file, if that has no place yet.
-    made: Option<Temporary<'a>>,
+    /// Its file, which has no place yet.
+    made: Temporary<'a>,
 }
 
-/// Turns one stream into Parquet. `None` where there is neither: the table was lost.
-fn convert_table<'a>(
+/// Turns one stream into Parquet. `None` where there is none: the table was lost. A table that was made before a crash is
+/// made once more.
+fn convert_table<'a, R: Row>(
     directory: &'a Directory,
     info: &CaptureInfo,
-    table: Table,
     places: Option<&[Place]>,
 ) -> Result<Option<Written<'a>>, CaptureWriteError> {
     // By the descriptor alone: the directory's path may lead elsewhere by now.
-    let (parquet, stream) = (table.parquet_file(), table.stream_file());
-    let has = |name: &str| {
+    let table = R::TABLE;
+    let has = |name: &String| {
         let found = directory.has(name);
         found.map_err(CaptureWriteError::below("look at", directory, name))
     };
-    let is_done = has(&parquet)?;
-    if !is_done && !has(&stream)? {
+    let name = table.parquet_file();
+    let is_stream = !has(&name)?;
+    let name = if is_stream { table.stream_file() } else { name };
+    if is_stream && !has(&name)? {
         return Ok(None);
     }
-    let name = if is_done { &parquet } else { &stream };
+    let file = directory.read(&name);
+    let file = file.map_err(CaptureWriteError::below("open", directory, &name))?;
     let path = directory.path().join(name);
-    let file = directory.read(name);
-    let file = file.map_err(CaptureWriteError::io("open", &path))?;
-    if is_done {
-        let sums = Sums::of_file(&file).map_err(CaptureWriteError::io("read", &path))?;
-        let bytes = file
-            .metadata()
-            .map_err(CaptureWriteError::io("look at", &path))?;
-        let of = TableFile { table, path };
-        let rows = footer(&of, file, None, parquet_form::promised)?.rows;
-        let bytes = bytes.len();
-        let size = TableSize { rows, bytes };
-        let made = None;
-        return Ok(Some(Written { size, sums, made }));
-    }
     let batches = Batches::of_opened(TableFile { table, path }, file, None)?;
-    let size = match (table, places) {
-        (Table::Halts, Some(places)) => {
-            let put = |row: &mut Halt| Place::put(places, &mut row.vm, &mut row.vcpu);
-            write_parquet(directory, info, table, changed(batches, put))
-        }
-        (Table::WindowChanges, Some(places)) => {
-            let put = |row: &mut WindowChange| Place::put(places, &mut row.vm, &mut row.vcpu);
-            write_parquet(directory, info, table, changed(batches, put))
-        }
-        _ => {
-            let batches = batches.map(|batch| Ok(batch?));
-            write_parquet(directory, info, table, batches)
-        }
-    };
-    size.map(Some)
+    if is_stream && places.is_none() {
+        let batches = batches.map(|batch| Ok(batch?));
+        return write_parquet(directory, info, table, batches).map(Some);
+    }
+    let mut batches = rows_of::<R>(batches);
+    let batches = iter::from_fn(move || {
+        let placed = |mut rows: Vec<R>| {
+            if let Some(places) = places {
+                rows.iter_mut().for_each(|row| row.place(places));
+            }
+            encoded(&rows)
+        };
+        let rows = batches.next_batch()?;
+        Some(rows.map_err(CaptureWriteError::from).and_then(placed))
+    });
+    write_parquet(directory, info, table, batches).map(Some)
 }
 
-fn changed<R: Row>(
-    batches: Batches,
-    mut change: impl FnMut(&mut R),
-) -> impl Iterator<Item = Result<RecordBatch, CaptureWriteError>> {
+/// The batch of these rows.
+pub(crate) fn encoded<R: Row>(rows: &[R]) -> Result<RecordBatch, CaptureWriteError> {
     let table = R::TABLE;
-    let mut batches = rows_of::<R>(batches);
-    iter::from_fn(move || {
-        let rows = match batches.next_batch()? {
-            Ok(mut rows) => {
-                rows.iter_mut().for_each(&mut change);
-                rows
-            }
-            Err(error) => return Some(Err(error.into())),
-        };
-        let encode = |source| CaptureWriteError::Encode { table, source };
-        Some(batch_of(&rows).map_err(encode))
-    })
+    batch_of(rows).map_err(|source| CaptureWriteError::Encode { table, source })
 }
 
 fn write_rows<'a, R: Row>(
@@ -226,9 +198,7 @@ fn write_rows<'a, R: Row>(
     info: &CaptureInfo,
     rows: &[R],
 ) -> Result<Written<'a>, CaptureWriteError> {
-    let table = R::TABLE;
-    let batch = batch_of(rows).map_err(|source| CaptureWriteError::Encode { table, source })?;
-    write_parquet(directory, info, table, iter::once(Ok(batch)))
+    write_parquet(directory, info, R::TABLE, iter::once(encoded(rows)))
 }
 
 /// Writes batches as Parquet, under a temporary name.
@@ -264,8 +234,30 @@ pub(crate) fn write_parquet<'a>(
     Ok(Written {
         size: TableSize { rows, bytes },
         sums,
-        made: Some(file),
+        made: file,
     })
+}
+
+/// Keeps which changes of later kernels the recorded one carries, where the path still leads to what was recorded. A
+/// capture that is not complete is left as it is: its halts are not all there.
+pub fn keep_carried(
+    directory: &Path,
+    recorded: DirectoryId,
+    carried: Carried,
+) -> Result<(), CaptureWriteError> {
+    let io = |act| CaptureWriteError::io(act, directory);
+    let ours = Directory::open(directory).map_err(io("write"))?;
+    if ours.id() != recorded {
+        let path = directory.to_owned();
+        return Err(CaptureWriteError::Removed { path });
+    }
+    let file = ours.read(FILE).map_err(io("read"))?;
+    let (mut info, _) = info_of(&file, directory.join(FILE), FILE)?;
+    if info.state != State::Complete {
+        return Ok(());
+    }
+    info.carried = Some(carried);
+    write_info(&ours, &info)
 }
 
 #[cfg(test)]
@@ -273,11 +265,9 @@ mod test {
     use std::fs;
 
     use haltwise_core::recording::Rung;
-    use haltwise_core::verify::carried::Carried;
 
     use super::*;
     use crate::files::Directory;
-    use crate::found::keep_carried;
     use crate::info::{Clock, example};
     use crate::recording::Recording;
 

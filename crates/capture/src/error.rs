@@ -34,21 +34,14 @@ pub enum CaptureReadError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("read {path}: its bytes do not match their checksum")]
-    InfoChanged { path: PathBuf },
-    #[error("read {path}: it has {bytes} bytes, and at most {limit} are read")]
-    JsonTooLarge {
-        path: PathBuf,
-        bytes: u64,
-        limit: u64,
-    },
+    /// It is not the `capture.json` that a recorder wrote.
+    #[error("read {path}: {what}")]
+    Info { path: PathBuf, what: String },
     #[error(
         "read {path}: written by a newer haltwise (schema {found}, this one reads up to {SCHEMA}): \
          update haltwise"
     )]
     NewerSchema { path: PathBuf, found: u64 },
-    #[error("read {path}: schema {found} was never written")]
-    NoSuchSchema { path: PathBuf, found: u64 },
     #[error("{file}, offset {offset}: {what}")]
     Damaged {
         file: TableFile,
@@ -56,18 +49,13 @@ pub enum CaptureReadError {
         offset: u64,
         what: String,
     },
-    #[error("{file}, after row {row}")]
-    Arrow {
+    /// A decoder refuses it: the rows after this one, or the whole file.
+    #[error("{file}{}", row.map_or_else(String::new, |row| format!(", after row {row}")))]
+    Decode {
         file: TableFile,
-        row: u64,
+        row: Option<u64>,
         #[source]
-        source: ArrowError,
-    },
-    #[error("{file}")]
-    Parquet {
-        file: TableFile,
-        #[source]
-        source: ParquetError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     #[error("{file}, after row {row}: the decoder gave up: {what}")]
     Panicked {
@@ -75,14 +63,8 @@ pub enum CaptureReadError {
         row: u64,
         what: String,
     },
-    #[error("{file} has no column `{column}`")]
-    MissingColumn { file: TableFile, column: String },
-    #[error("{file}: column `{column}`{what}")]
-    Column {
-        file: TableFile,
-        column: String,
-        what: String,
-    },
+    #[error("{file}{what}")]
+    Column { file: TableFile, what: String },
 }
 
 /// The file of a table, which an error of reading is about.
@@ -186,12 +168,9 @@ pub enum CaptureWriteError {
 
 impl CaptureWriteError {
     /// Error of a failed action on a file.
-    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            act,
-            path: path.to_owned(),
-            source,
-        }
+    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io { act, path, source }
     }
 
     /// The same of a file by its name in a directory.
@@ -200,6 +179,6 @@ impl CaptureWriteError {
         directory: &Directory,
         name: &str,
     ) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::io(act, &directory.path().join(name))(source)
+        Self::io(act, &directory.path().join(name))
     }
 }

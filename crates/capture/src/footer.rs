@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::ChunkReader;
 
-use crate::thrift::{self, Refused, shapes::FOOTER};
+use crate::thrift::{self, shapes::FOOTER};
 
 /// Footer length and magic number, at the end of every Parquet file.
 const TAIL_BYTES: usize = 8;
@@ -31,13 +31,9 @@ pub(crate) fn read<R: ChunkReader>(reader: &R) -> Result<Arc<ParquetMetaData>, P
         ))
     })?;
     let footer = reader.get_bytes(footer_at, length)?;
-    let checked = thrift::read(footer.as_ref(), length as u64, &FOOTER, &mut |_, _, _| {});
-    let checked = checked.map_err(|refused| match refused {
-        Refused::Because(what) => {
-            ParquetError::General(format!("the footer of {length} bytes {what}"))
-        }
-        Refused::Io(error) => error.into(),
-    })?;
+    let whole = format!("the footer of {length} bytes");
+    let of = (&*whole, &FOOTER);
+    let checked = thrift::read(footer.as_ref(), length as u64, of, &mut |_, _, _| {})?;
     ParquetMetaDataReader::decode_metadata(&checked).map(Arc::new)
 }
 

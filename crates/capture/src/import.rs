@@ -4,38 +4,16 @@
 //! `sched_waking` and `sched_switch` also who woke a vCPU, how late, and how long it polled. Threads
 //! and CPUs may be interleaved as they like. What is damaged is passed over and counted; and what it
 //! may have said is not assumed: after it, windows are unknown until they are told again.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `lines` | lines of bounded length |
-//! | `line` | one line, in the form of any tool |
-//! | `clock` | the times of each CPU |
-//! | `places` | which thread is which vCPU |
-//! | `reading` | all of these, and [`haltwise_core::decode`] at their end |
-//! | `told` | what only the user knows: [`GivenSettings`] |
-//! | `exits` | exits by thread and cause |
-//! | `idle` | idle states of CPUs |
-//! | `tally` | what was passed over: [`Skipped`] |
-//! | `missing` | what such a capture cannot hold |
-//! | `text` | what is learnt of the text as a whole |
-//! | `tables` | tables of counters, which are no recordings |
-//! | `directory` | all of a capture, or nothing |
-//! | `binary` | recordings that are no text |
 
-mod binary;
 mod clock;
-mod directory;
+mod counts;
 mod error;
-mod exits;
 pub(crate) mod fuzz;
-mod idle;
 mod line;
 mod lines;
-mod missing;
 mod places;
 mod reading;
 mod tables;
-mod tally;
 mod text;
 mod told;
 
@@ -51,19 +29,18 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use haltwise_core::units::Nanos;
 use serde::{Serialize, Serializer};
 
-pub use self::error::ImportError;
-pub use self::exits::Spinning;
-pub use self::tally::Skipped;
+pub use self::counts::Spinning;
+pub use self::error::{ImportError, Skipped};
 pub use self::told::GivenSettings;
 
-use self::directory::Directory;
 use self::line::{About, Fault};
-use self::lines::{Line, Lines};
+use self::lines::{Line, Lines, TELLING, binary};
 use self::places::Settled;
 use self::reading::Reading;
 use self::text::Sign;
 use crate::convert::Place;
-use crate::files::directory::DirectoryId;
+use crate::error::CaptureWriteError;
+use crate::files::directory::{self, DirectoryId};
 use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use crate::recording::{Ending, Recording};
 
@@ -131,7 +108,7 @@ pub fn import(
     let start = input
         .fill_buf()
         .map_err(|source| ImportError::Read { bytes: 0, source })?;
-    if let Some((what, remedy)) = binary::known(&start[..start.len().min(binary::TELLING)]) {
+    if let Some((what, remedy)) = binary(&start[..start.len().min(TELLING)]) {
         return Err(ImportError::Binary { what, remedy });
     }
     let mut writing = Writing {
@@ -264,7 +241,7 @@ impl Writing {
                 skipped: in_words(&tally.skipped),
             })
         } else {
-            let names = missing::names(&self.reading);
+            let names = text::names(&self.reading);
             let names = match names.as_str() {
                 "" => String::new(),
                 names => format!("; there are {names}"),
@@ -311,7 +288,7 @@ impl Writing {
             places,
             doubts,
         } = self.reading.places.settle();
-        let missing = missing::of(&self.reading, &doubts);
+        let missing = text::missing(&self.reading, &doubts);
         let skipped = self.reading.tally.skipped.clone();
         let spinning = self.spinning(&roster, &places);
         let mut recording = self.take_recording()?;
@@ -371,4 +348,51 @@ fn in_words(skipped: &BTreeMap<Skipped, u64>) -> String {
         .map(|(why, count)| format!("{count} {}", why.as_str()))
         .collect();
     words.join(", ")
+}
+
+/// A directory that is there whole or not at all: a capture is written next to its place, under a name that no reader
+/// takes for a capture, and takes its place by a single renaming. An import that was killed leaves that other directory.
+#[derive(Debug)]
+struct Directory {
+    output: PathBuf,
+    temporary: PathBuf,
+    settled: bool,
+}
+
+impl Directory {
+    /// Looks whether `output` can be made: it must not exist, or be an empty directory.
+    fn find(output: &Path) -> Result<Self, CaptureWriteError> {
+        let failed = || CaptureWriteError::io("write", output);
+        if !directory::is_unused(output).map_err(failed())? {
+            let path = output.to_owned();
+            return Err(CaptureWriteError::NotEmpty { path });
+        }
+        let name = output
+            .file_name()
+            .ok_or_else(|| failed()(std::io::ErrorKind::InvalidInput.into()))?;
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".import-{}", std::process::id()));
+        Ok(Self {
+            temporary: output.with_file_name(temporary),
+            output: output.to_owned(),
+            settled: false,
+        })
+    }
+
+    fn settle(mut self) -> Result<PathBuf, CaptureWriteError> {
+        let renamed = directory::rename(&self.temporary, &self.output);
+        renamed.map_err(CaptureWriteError::io("give its place to", &self.output))?;
+        self.settled = true;
+        Ok(self.output.clone())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.settled {
+            // It may never have been made; and the first error is the one that matters.
+            drop(directory::remove_all(&self.temporary));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_array::temporal_conversions::timestamp_ms_to_datetime;
-use haltwise_core::event::{HaltCounts, Knob};
+use haltwise_core::event::Knob;
 use haltwise_core::exit::Recorded;
 use haltwise_core::profile;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
@@ -80,12 +80,6 @@ pub struct CaptureInfo {
     /// Data that was damaged and is missing, by table, when the capture was made of another by `repair`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired: BTreeMap<String, Repaired>,
-    /// Halts that stand after a later halt of the same vCPU.
-    #[serde(default)]
-    pub halts_out_of_order: u64,
-    /// Counts of halts that no table had room for, when the recording ended: of older recorders.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unwritten: Vec<HaltCounts>,
     /// How exits were recorded; `None` if they were not.
     #[serde(default)]
     pub exits: Option<Recorded>,
@@ -109,19 +103,6 @@ fn if_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Carried
 }
 
 impl CaptureInfo {
-    /// Halts of an older recorder that have no row because the disk did not take it, and are in the counts: known
-    /// when the recording has ended. They are among [`CaptureInfo::lost`], for want of their rows.
-    pub fn halts_as_counts(&self) -> u64 {
-        let lost = self.ended.as_ref().map(|_| &self.lost);
-        let lost = lost.and_then(|lost| lost.get(AS_COUNTS));
-        lost.copied().unwrap_or(0)
-    }
-
-    /// Whether this is a place of halts that are in the counts all the same.
-    pub fn is_in_counts(&self, place: &str) -> bool {
-        self.halts_as_counts() > 0 && place == AS_COUNTS
-    }
-
     /// Information at the start of a recording. The other fields are public: fill in the known fields.
     pub fn new(tool: Tool, host: Host, clock: Clock, rung: Rung, mode: Mode) -> Self {
         Self {
@@ -145,17 +126,12 @@ impl CaptureInfo {
             tables: BTreeMap::new(),
             checksums: BTreeMap::new(),
             repaired: BTreeMap::new(),
-            halts_out_of_order: 0,
-            unwritten: Vec::new(),
             exits: None,
             profile: None,
             carried: None,
         }
     }
 }
-
-/// The place of halts without rows of which older recorders kept counts.
-const AS_COUNTS: &str = "write of table halts";
 
 /// The place of rows of a table that the disk did not take.
 pub(crate) fn refused(table: Table) -> String {
@@ -279,8 +255,6 @@ pub struct Summary {
     pub id: DirectoryId,
     /// Rows and bytes of each table, by its name.
     pub tables: BTreeMap<String, TableSize>,
-    /// Halts that stand after a later halt of the same vCPU.
-    pub halts_out_of_order: u64,
     /// Events lost in all, by place.
     pub lost: BTreeMap<String, u64>,
 }

@@ -64,14 +64,6 @@ pub enum Note {
         rows: u64,
         bytes: u64,
     },
-    #[error("{halts} halts stand after a later halt of the same vCPU")]
-    OutOfOrder { halts: u64 },
-    /// An older recorder kept counts of halts whose rows the disk did not take.
-    #[error(
-        "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
-         `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `tune`)"
-    )]
-    AsCounts { halts: u64 },
     #[error(
         "the ring has dropped {} older segments, with {} halts and {} bytes; the last of them began at {}",
         .0.segments, .0.halts, .0.bytes, rfc3339(.0.until_unix_ns)

@@ -19,7 +19,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 
 use crate::thrift::shapes::{DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, PAGE_HEADER};
-use crate::thrift::{self, Refused, Shape};
+use crate::thrift::{self, Shape};
 
 /// Longest header of a page, in bytes. Ours have less than 100; another writer's may hold the least
 /// and the greatest value of the page.
@@ -260,16 +260,12 @@ impl Header {
         header.numbers[7] = 1;
         let reader = file.get_read(start)?;
         let mut see = |shape: &Shape, field, value| header.note(shape, field, value);
-        let bytes = thrift::read(reader, left.min(MAX_HEADER), &PAGE_HEADER, &mut see);
-        let refused = |what| ParquetError::General(format!("the page header at {start} {what}"));
-        let bytes = match bytes {
-            Ok(bytes) => bytes.len() as u64,
-            Err(Refused::Because(what)) => return Err(refused(what)),
-            Err(Refused::Io(error)) => return Err(error.into()),
-        };
+        let whole = format!("the page header at {start}");
+        let of = (&*whole, &PAGE_HEADER);
+        let bytes = thrift::read(reader, left.min(MAX_HEADER), of, &mut see)?.len() as u64;
         match header.lie(left - bytes) {
             None => Ok((header, bytes)),
-            Some(what) => Err(refused(what)),
+            Some(what) => Err(ParquetError::General(format!("{whole} {what}"))),
         }
     }
 

@@ -13,7 +13,6 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use haltwise_core::event::{Facts, Halt, Lost};
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::recording::{Missing, Overhead, Roster};
 
 use crate::convert::{self, Place};
@@ -34,7 +33,6 @@ pub struct Recording {
     info: CaptureInfo,
     /// The stream of an optional table is made with its first row.
     streams: BTreeMap<Table, TableStream>,
-    order: StartOrder,
     /// Rows that the disk did not take, by table.
     refused: BTreeMap<Table, u64>,
     /// Losses that the table of losses does not hold yet, by place.
@@ -94,7 +92,6 @@ impl Recording {
             fitting: info.roster.clone(),
             info,
             streams,
-            order: StartOrder::default(),
             refused: BTreeMap::new(),
             unsaid: BTreeMap::new(),
             is_behind: false,
@@ -152,17 +149,17 @@ impl Recording {
         let profile = &facts.profile;
         let failures = [
             self.write_halts(&facts.halts, at_ns),
-            self.write_or_lose(&facts.windows, at_ns).1,
-            self.write_or_lose(&facts.counts, at_ns).1,
-            self.write_or_lose(&facts.knobs, at_ns).1,
-            self.write_or_lose(&facts.host, at_ns).1,
-            self.write_or_lose(&facts.idle_states, at_ns).1,
-            self.write_or_lose(&facts.exits, at_ns).1,
+            self.write_or_lose(&facts.windows, at_ns),
+            self.write_or_lose(&facts.counts, at_ns),
+            self.write_or_lose(&facts.knobs, at_ns),
+            self.write_or_lose(&facts.host, at_ns),
+            self.write_or_lose(&facts.idle_states, at_ns),
+            self.write_or_lose(&facts.exits, at_ns),
             // Samples last, so that a capture that was cut holds what its samples point to.
-            self.write_or_lose(&profile.frames, at_ns).1,
-            self.write_or_lose(&profile.stacks, at_ns).1,
-            self.write_or_lose(&profile.threads, at_ns).1,
-            self.write_or_lose(&profile.samples, at_ns).1,
+            self.write_or_lose(&profile.frames, at_ns),
+            self.write_or_lose(&profile.stacks, at_ns),
+            self.write_or_lose(&profile.threads, at_ns),
+            self.write_or_lose(&profile.samples, at_ns),
             // After all others, so that it holds what they have lost.
             self.write_lost(&facts.lost),
             (self.is_behind.then(|| self.catch_up())).and_then(Result::err),
@@ -184,27 +181,17 @@ impl Recording {
         if !halts.is_sorted_by_key(|halt| halt.start_ns) {
             halts.to_mut().sort_by_key(|halt| halt.start_ns);
         }
-        let (written, failed) = self.write_or_lose(&halts, at_ns);
-        for halt in &halts[..written] {
-            self.order.see(halt);
-        }
-        failed
+        self.write_or_lose(&halts, at_ns)
     }
 
-    /// Writes rows of a table, and counts as lost, at this time, those that the disk does not take. Gives how many
-    /// are written, and why not all.
-    fn write_or_lose<R: Row>(
-        &mut self,
-        rows: &[R],
-        time_ns: u64,
-    ) -> (usize, Option<CaptureWriteError>) {
+    /// Writes rows of a table, and counts as lost, at this time, those that the disk does not take; gives why it does not.
+    fn write_or_lose<R: Row>(&mut self, rows: &[R], time_ns: u64) -> Option<CaptureWriteError> {
         if rows.is_empty() {
-            return (0, None);
+            return None;
         }
         let made = make(&mut self.streams, R::TABLE, &self.directory);
         let stream = self.streams.get_mut(&R::TABLE);
         let (written, failed) = stream.map_or((0, None), |stream| stream.append(rows));
-        let failed = made.err().or(failed);
         let count = (rows.len() - written) as u64;
         if count > 0 {
             *self.refused.entry(R::TABLE).or_default() += count;
@@ -215,7 +202,7 @@ impl Recording {
                 place,
             });
         }
-        (written, failed)
+        made.err().or(failed)
     }
 
     /// Losses that are not written are so with a later flush.
@@ -385,7 +372,6 @@ impl Recording {
             *self.info.lost.entry(info::refused(table)).or_default() += rows;
         }
         self.info.overhead = ending.overhead;
-        self.info.halts_out_of_order = self.order.violations;
     }
 }
 
@@ -483,24 +469,4 @@ pub(crate) fn text_of(
     info: &CaptureInfo,
 ) -> Result<Vec<u8>, CaptureWriteError> {
     info::text(info).map_err(CaptureWriteError::below("write", directory, FILE))
-}
-
-/// Counts halts that come after a later one of the same vCPU.
-#[derive(Debug, Default)]
-pub(crate) struct StartOrder {
-    latest: BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid), u64>,
-    pub(crate) violations: u64,
-}
-
-impl StartOrder {
-    pub(crate) fn see(&mut self, halt: &Halt) {
-        let latest = self
-            .latest
-            .entry((halt.vm, halt.vcpu, halt.tid))
-            .or_default();
-        if halt.start_ns < *latest {
-            self.violations += 1;
-        }
-        *latest = (*latest).max(halt.start_ns);
-    }
 }

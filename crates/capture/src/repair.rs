@@ -1,10 +1,7 @@
 //! Making a capture of all that can be read of one that was cut or damaged: [`repair`].
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-use haltwise_core::event::Halt;
 
 use crate::capture::{Capture, file_of};
 use crate::convert::{self, Written};
@@ -12,10 +9,10 @@ use crate::error::CaptureWriteError;
 use crate::files::Directory;
 use crate::info::{CaptureInfo, Cut, State, Summary};
 use crate::note::Note;
-use crate::recording::{StartOrder, must_be_empty};
+use crate::recording::must_be_empty;
 use crate::salvage::Salvage;
 use crate::table::Table;
-use crate::tables::{Row, batch_of, of_table};
+use crate::tables::{Row, of_table};
 
 /// Data left out of a table.
 #[derive(Debug, Default)]
@@ -38,15 +35,13 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
     must_be_empty(&directory)?;
     let mut info = capture.info().clone();
     let (mut written, mut losses) = (BTreeMap::new(), BTreeMap::new());
-    let mut order = StartOrder::default();
     for table in Table::STREAMED {
-        let rescued = of_table!(table, rescue(&capture, &directory, &mut order))?;
+        let rescued = of_table!(table, rescue(&capture, &directory))?;
         if let Some((file, lost)) = rescued {
             written.insert(table.to_string(), file);
             losses.insert(table.to_string(), lost);
         }
     }
-    info.halts_out_of_order = order.violations;
     note_losses(&mut info, &losses);
     convert::settle(&directory, &mut info, written)
 }
@@ -55,7 +50,6 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
 fn rescue<'a, R: Row>(
     capture: &Capture,
     directory: &'a Directory,
-    order: &mut StartOrder,
 ) -> Result<Option<(Written<'a>, Lost)>, CaptureWriteError> {
     let table = R::TABLE;
     let Some(file) = file_of(capture.directory(), table, capture.info().state) else {
@@ -65,13 +59,7 @@ fn rescue<'a, R: Row>(
     let mut salvage = Salvage::<R>::open(file, sums);
     let batches = std::iter::from_fn(|| {
         let rows = salvage.next_rows()?;
-        if let Some(halts) = (&rows as &dyn Any).downcast_ref::<Vec<Halt>>() {
-            for halt in halts {
-                order.see(halt);
-            }
-        }
-        let encode = |source| CaptureWriteError::Encode { table, source };
-        Some(batch_of(&rows).map_err(encode))
+        Some(convert::encoded(&rows))
     });
     let file = convert::write_parquet(directory, capture.info(), table, batches)?;
     let damage = salvage.damage.iter();

@@ -1,12 +1,12 @@
 //! The rows of a table as facts, batch by batch: memory does not grow with the capture.
 
-mod ahead;
-
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
 
 use crate::batches::Batches;
-use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::tables::Row;
@@ -28,18 +28,7 @@ impl<T> fmt::Debug for Rows<T> {
 
 /// The rows of these batches, whatever they say.
 pub(crate) fn rows_of<T: Row>(mut batches: Batches) -> Rows<T> {
-    Rows::new(move || {
-        let first_row = batches.rows;
-        let batch = batches.next()?;
-        Some(batch.and_then(|batch| {
-            let columns = Columns {
-                batch: &batch,
-                file: &batches.file,
-                first_row,
-            };
-            T::read(&columns, T::TABLE.as_str())
-        }))
-    })
+    Rows::new(move || batches.next_rows())
 }
 
 impl<T: Send + 'static> Rows<T> {
@@ -57,12 +46,6 @@ impl<T: Send + 'static> Rows<T> {
         })
     }
 
-    /// The same, and these behind them, if the file can be read to its end.
-    pub(crate) fn and(mut self, more: Vec<T>) -> Self {
-        let mut more = Some(more).filter(|more| !more.is_empty());
-        Self::new(move || self.next_batch().or_else(|| more.take().map(Ok)))
-    }
-
     pub(crate) fn then(self, others: Vec<Self>) -> Self {
         let mut parts = VecDeque::from(others);
         parts.push_front(self);
@@ -74,6 +57,45 @@ impl<T: Send + 'static> Rows<T> {
                 };
             }
             None
+        })
+    }
+}
+
+/// Batches that are decoded before they are taken, at most: a few megabytes each.
+const AHEAD: usize = 3;
+
+impl<T: Send + 'static> Rows<T> {
+    /// The same rows, decoded by a thread of their own while the caller is busy with earlier ones.
+    ///
+    /// Where no thread can be made they are decoded here, as the caller asks.
+    #[must_use]
+    pub fn ahead(self) -> Self {
+        let (sender, batches) = sync_channel(AHEAD);
+        let (hand, own) = sync_channel::<Self>(1);
+        let decode = move || {
+            let Ok(mut rows) = own.recv() else { return };
+            while let Some(batch) = rows.next_batch() {
+                if sender.send(batch).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("decode".to_owned());
+        let Ok(thread) = thread.spawn(decode) else {
+            return self;
+        };
+        if let Err(unsent) = hand.send(self) {
+            return unsent.0;
+        }
+        let mut thread = Some(thread);
+        Self::new(move || {
+            batches.recv().ok().or_else(|| {
+                // The end; a panic of the decoding thread is not the end of the table.
+                if let Some(Err(panic)) = thread.take().map(JoinHandle::join) {
+                    resume_unwind(panic);
+                }
+                None
+            })
         })
     }
 }

@@ -6,7 +6,6 @@
 use std::marker::PhantomData;
 
 use crate::batches::{Batches, Damage};
-use crate::columns::Columns;
 use crate::error::TableFile;
 use crate::sums::Sums;
 use crate::tables::Row;
@@ -43,34 +42,24 @@ impl<R: Row> Salvage<R> {
     /// The next rows; what is damaged before them is noted.
     pub(crate) fn next_rows(&mut self) -> Option<Vec<R>> {
         loop {
-            let first_row = self.batches.rows;
-            let next = self.batches.next();
+            let before = self.batches.rows;
+            let next = self.batches.next_rows();
             self.is_summed |= self.batches.is_sealed();
-            let batch = match next {
-                Some(Ok(batch)) => batch,
-                Some(Err(error)) => {
-                    self.damage.push(self.batches.skip_damage(&error));
-                    continue;
-                }
-                None => {
-                    self.torn_bytes = self.batches.torn_bytes();
-                    return None;
-                }
-            };
-            let columns = Columns {
-                batch: &batch,
-                file: &self.batches.file,
-                first_row,
-            };
-            match R::read(&columns, R::TABLE.as_str()) {
-                Ok(rows) => {
+            match next {
+                Some(Ok(rows)) => {
                     self.rows = self.rows.saturating_add(rows.len() as u64);
                     return Some(rows);
                 }
-                Err(error) => {
-                    let rows = Some(batch.num_rows() as u64);
-                    let damage = Damage::of(&error);
-                    self.damage.push(Damage { rows, ..damage });
+                Some(Err(error)) => self.damage.push(match self.batches.rows - before {
+                    0 => self.batches.skip_damage(&error),
+                    rows => Damage {
+                        rows: Some(rows),
+                        ..Damage::of(&error)
+                    },
+                }),
+                None => {
+                    self.torn_bytes = self.batches.torn_bytes();
+                    return None;
                 }
             }
         }

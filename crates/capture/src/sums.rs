@@ -76,14 +76,6 @@ impl TryFrom<String> for Sums {
     }
 }
 
-impl Sums {
-    pub(crate) fn of_file(mut file: &File) -> io::Result<Self> {
-        let mut summing = Summing::new(io::sink());
-        io::copy(&mut file, &mut summing)?;
-        Ok(summing.finish().1)
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Summing<W> {
     inner: W,
@@ -301,6 +293,12 @@ mod test {
         file
     }
 
+    fn sums_of(bytes: &[u8]) -> Sums {
+        let mut summing = Summing::new(io::sink());
+        summing.write_all(bytes).unwrap();
+        summing.finish().1
+    }
+
     fn content() -> Vec<u8> {
         (0..BLOCK_BYTES * 5 / 2).map(|n| (n % 251) as u8).collect()
     }
@@ -308,7 +306,7 @@ mod test {
     #[test]
     fn a_file_has_the_same_checksums_however_it_is_written() {
         let content = content();
-        let at_once = Sums::of_file(&file_of(&content)).unwrap();
+        let at_once = sums_of(&content);
         assert_eq!(at_once.sums.len(), 3);
         for piece in [1000, 32_768, 40_001] {
             let mut summing = Summing::new(Vec::new());
@@ -339,7 +337,7 @@ mod test {
     #[test]
     fn only_what_is_read_is_checked_and_damage_has_its_place() {
         let mut content = content();
-        let sums = Sums::of_file(&file_of(&content)).unwrap();
+        let sums = sums_of(&content);
         content[40_000] ^= 4;
         let checked = Checked::new(file_of(&content), Some(sums)).unwrap();
         assert_eq!(checked.get_bytes(0, 32_768).unwrap(), content[..32_768]);

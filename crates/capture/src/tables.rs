@@ -1,6 +1,6 @@
 //! The rows of each table: how facts become columns, and columns facts again.
 //!
-//! One file for each table. None of them touches a file; `stream`, `parquet_form` and `recording` do.
+//! None of them touches a file; `stream`, `parquet_form` and `recording` do.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,21 +8,24 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::cells::Field;
-use crate::info::CaptureInfo;
-use crate::laws::Laws;
+use crate::convert::Place;
+use crate::laws::{self, Laws};
 use crate::table::{Column, Table, documented};
 
 /// Declares columns: name, what it holds, when it is NULL, and what its values are.
 macro_rules! columns {
-    ($vis:vis $columns:ident {
-        $($field:ident $(as $name:literal)?: $kind:ident $(, null $null:literal $($later:ident)?)?, $meaning:literal;)*
-    }) => {
-        $vis const $columns: &[$crate::table::Column] = &[$($crate::table::Column {
+    ($vis:vis $columns:ident { $($all:tt)* }) => {
+        $vis const $columns: &[$crate::table::Column] = columns!(@list $($all)*);
+    };
+    (@list $(
+        $field:ident $(as $name:literal)?: $kind:ident $(, null $null:literal $($later:ident)?)?, $meaning:literal;
+    )*) => {
+        &[$($crate::table::Column {
             name: columns!(@name $field $($name)?),
             kind: $crate::table::Kind::$kind,
             null: columns!(@null $($null)?),
             meaning: $meaning,
-        }),*];
+        }),*]
     };
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $name:literal) => { $name };
@@ -32,62 +35,59 @@ macro_rules! columns {
 
 pub(crate) use columns;
 
-/// Declares a table: its row, and columns that are its fields, by name or `as` another; what is `later` older captures lack.
+/// Declares a table: its row, its columns, and the fields `of` which they are made; without those each column is a field,
+/// by name or `as` another, and what is `later` older captures lack.
 macro_rules! table {
-    (
-        $columns:ident of $table:ident: $row:ident {
-            $($field:ident $(as $name:literal)?: $kind:ident $(, null $null:literal $($later:ident)?)?, $meaning:literal;)*
-        }
-        $($more:tt)*
-    ) => {
-        columns! {
-            pub(crate) $columns {
-                $($field $(as $name)?: $kind $(, null $null $($later)?)?, $meaning;)*
-            }
-        }
-        row! { $row of $table, $columns { $($field $(as $name)? $($(/ $later)?)?),* } $($more)* }
-    };
-}
-
-/// Declares the fields of a table's row, in the order of its columns.
-macro_rules! row {
-    ($row:ident of $table:ident, $columns:ident { $($fields:tt)* } $($more:tt)*) => {
+    ($table:ident: $row:ident { $($columns:tt)* } of { $($fields:tt)* } $($more:tt)*) => {
         $crate::cells::fields! { $row { $($fields)* } }
 
         impl $crate::tables::Row for $row {
             const TABLE: $crate::table::Table = $crate::table::Table::$table;
-            const COLUMNS: &'static [$crate::table::Column] = $columns;
+            const COLUMNS: &'static [$crate::table::Column] = columns!(@list $($columns)*);
 
+            $($more)*
+        }
+    };
+    (
+        $table:ident: $row:ident {
+            $($field:ident $(as $name:literal)?: $kind:ident $(, null $null:literal $($later:ident)?)?, $meaning:literal;)*
+        }
+        $($more:tt)*
+    ) => {
+        table! {
+            $table: $row {
+                $($field $(as $name)?: $kind $(, null $null $($later)?)?, $meaning;)*
+            }
+            of { $($field $(as $name)? $($(/ $later)?)?),* }
             $($more)*
         }
     };
 }
 
-pub(crate) mod exits;
-pub(crate) mod halt_counts;
 pub(crate) mod halts;
-pub(crate) mod host_samples;
-pub(crate) mod idle_states;
-pub(crate) mod knobs;
-pub(crate) mod lost;
-pub(crate) mod samples;
-pub(crate) mod vcpus;
-pub(crate) mod vms;
-pub(crate) mod window_changes;
+mod host;
+mod roster;
+mod samples;
+
+type Law<T> = fn(&mut Laws, &T) -> Result<(), laws::Law>;
 
 /// A fact that is a row of a table.
 pub(crate) trait Row: Field + Send + 'static {
     const TABLE: Table;
     const COLUMNS: &'static [Column];
 
-    /// Rows of the table that `capture.json` has.
-    fn in_info(_info: &CaptureInfo) -> Vec<Self> {
-        Vec::new()
-    }
+    /// Puts the place of its thread where it names that by its number among `places`.
+    fn place(&mut self, _places: &[Place]) {}
+
+    /// The law that each of its rows obeys by itself.
+    const LAW: Option<Law<Self>> = None;
 
     /// Those that obey the laws, of the next rows of the table.
-    fn lawful(rows: Vec<Self>, _laws: &mut Laws) -> Vec<Self> {
-        rows
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        match Self::LAW {
+            Some(law) => laws.each(rows, law),
+            None => rows,
+        }
     }
 }
 

@@ -17,6 +17,8 @@
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
 
+use parquet::errors::ParquetError;
+
 pub(crate) mod shapes;
 
 /// A footer of ours is nested eight deep, lists counted; the decoder gives up at 64.
@@ -47,29 +49,29 @@ const UNKNOWN: Shape = Shape {
     fields: &[],
 };
 
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// It does not follow the protocol, or claims what no honest one holds.
-    Because(String),
-    Io(io::Error),
-}
-
 /// Reads one structure of at most `limit` bytes and gives its bytes; tells `see` of every number and boolean in a
 /// known field. A decoder that is handed these bytes, and no others, reads the same.
+///
+/// Fails, with `whole` as what it is about, if it does not follow the protocol, or claims what no honest one holds.
 pub(crate) fn read<R: Read>(
     reader: R,
     limit: u64,
-    shape: &Shape,
+    (whole, shape): (&str, &Shape),
     see: &mut dyn FnMut(&Shape, i16, i64),
-) -> Result<Vec<u8>, Refused> {
+) -> Result<Vec<u8>, ParquetError> {
     let mut walk = Walk {
         reader,
         left: limit,
         read: Vec::new(),
         see,
     };
-    walk.structure(shape, DEEPEST)?;
-    Ok(walk.read)
+    match walk.structure(shape, DEEPEST) {
+        Ok(()) => Ok(walk.read),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(ParquetError::General(format!("{whole} {error}")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 struct Walk<'a, R> {
@@ -81,7 +83,7 @@ struct Walk<'a, R> {
 }
 
 impl<R: Read> Walk<'_, R> {
-    fn structure(&mut self, shape: &Shape, depth: u32) -> Result<(), Refused> {
+    fn structure(&mut self, shape: &Shape, depth: u32) -> io::Result<()> {
         let depth = deeper(depth)?;
         let mut last = 0;
         loop {
@@ -118,7 +120,7 @@ impl<R: Read> Walk<'_, R> {
     }
 
     /// A value in the place of a known field, or an element of a known list; what it is if a number.
-    fn known(&mut self, kind: Kind, depth: u32) -> Result<Option<i64>, Refused> {
+    fn known(&mut self, kind: Kind, depth: u32) -> io::Result<Option<i64>> {
         match kind {
             Kind::Bool => Err(because("claims a boolean outside of a field".to_owned()))?,
             Kind::Byte => self.skip(1)?,
@@ -131,7 +133,7 @@ impl<R: Read> Walk<'_, R> {
         Ok(None)
     }
 
-    fn unknown(&mut self, wire: u8, depth: u32) -> Result<(), Refused> {
+    fn unknown(&mut self, wire: u8, depth: u32) -> io::Result<()> {
         match wire {
             3 => self.skip(1),
             4..=6 => self.number().map(drop),
@@ -145,7 +147,7 @@ impl<R: Read> Walk<'_, R> {
         }
     }
 
-    fn list(&mut self, element: Option<Kind>, depth: u32) -> Result<(), Refused> {
+    fn list(&mut self, element: Option<Kind>, depth: u32) -> io::Result<()> {
         let depth = deeper(depth)?;
         let header = self.byte()?;
         let wire = header & 0x0f;
@@ -166,18 +168,18 @@ impl<R: Read> Walk<'_, R> {
         Ok(())
     }
 
-    fn bytes(&mut self) -> Result<(), Refused> {
+    fn bytes(&mut self) -> io::Result<()> {
         let length = self.varint()?;
         self.skip(length)
     }
 
     /// A signed number: zigzag, then as `varint`.
-    fn number(&mut self) -> Result<i64, Refused> {
+    fn number(&mut self) -> io::Result<i64> {
         let folded = self.varint()?;
         Ok((folded >> 1).cast_signed() ^ -(folded & 1).cast_signed())
     }
 
-    fn varint(&mut self) -> Result<u64, Refused> {
+    fn varint(&mut self) -> io::Result<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -189,21 +191,24 @@ impl<R: Read> Walk<'_, R> {
         Err(because("holds a number without end".to_owned()))
     }
 
-    fn byte(&mut self) -> Result<u8, Refused> {
+    fn byte(&mut self) -> io::Result<u8> {
         self.left = self.left.checked_sub(1).ok_or_else(ends)?;
         let mut byte = [0];
-        self.reader.read_exact(&mut byte).map_err(unreadable)?;
+        let read = self.reader.read_exact(&mut byte);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => ends(),
+            _ => error,
+        })?;
         self.read.extend(byte);
         Ok(byte[0])
     }
 
-    fn skip(&mut self, bytes: u64) -> Result<(), Refused> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
         self.left = self.left.checked_sub(bytes).ok_or_else(ends)?;
         let mut piece = (&mut self.reader).take(bytes);
-        match piece.read_to_end(&mut self.read) {
-            Ok(read) if read as u64 == bytes => Ok(()),
-            Ok(_) => Err(ends()),
-            Err(error) => Err(unreadable(error)),
+        match piece.read_to_end(&mut self.read)? {
+            read if read as u64 == bytes => Ok(()),
+            _ => Err(ends()),
         }
     }
 }
@@ -223,22 +228,15 @@ impl Kind {
     }
 }
 
-fn because(what: String) -> Refused {
-    Refused::Because(what)
+fn because(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-fn ends() -> Refused {
+fn ends() -> io::Error {
     because("ends inside a structure".to_owned())
 }
 
-fn unreadable(error: io::Error) -> Refused {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => ends(),
-        _ => Refused::Io(error),
-    }
-}
-
-fn deeper(depth: u32) -> Result<u32, Refused> {
+fn deeper(depth: u32) -> io::Result<u32> {
     let too_deep = || because("claims a structure without end".to_owned());
     depth.checked_sub(1).ok_or_else(too_deep)
 }

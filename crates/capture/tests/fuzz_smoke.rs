@@ -1,18 +1,12 @@
 //! The fuzz targets' smoke run: their seeds, and seeded mutations of them, on a stable compiler.
 //!
-//! The real runs are `cargo +nightly fuzz run TARGET`; see `fuzz/README.md`. Seeds are written by
-//! `cargo test -p haltwise-capture --test fuzz_smoke -- --ignored`, which nothing but a change of
-//! the format needs.
+//! The real runs are `cargo +nightly fuzz run TARGET`; see `fuzz/README.md`.
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use haltwise_capture::fuzz;
 
-#[path = "it/facts.rs"]
-mod facts;
 #[path = "../../../fuzz/smoke.rs"]
 mod smoke;
-#[path = "seeds/write.rs"]
-mod write;
 
 #[test]
 fn capture_json_smoke() {
@@ -32,10 +26,4 @@ fn capture_parquet_smoke() {
 #[test]
 fn capture_import_smoke() {
     smoke::run("capture_import", fuzz::import_text, 3000);
-}
-
-#[test]
-#[ignore = "writes the committed seeds anew"]
-fn write_seeds() {
-    write::all();
 }

@@ -15,7 +15,7 @@ use haltwise_capture::error::CaptureReadError;
 
 use crate::Cli;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::reading::open::explain;
+use crate::reading::opened::explain;
 use crate::recommend::threads::at_most;
 use crate::terminal::{self, kept};
 use crate::verb::Verb;

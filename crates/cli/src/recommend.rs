@@ -164,7 +164,7 @@ pub(crate) const OF_GUEST: &str = "this capture is of a guest, not of its host";
 
 pub(crate) fn is_partial(opened: &Opened) -> bool {
     let mut notes = opened.capture().notes().into_iter();
-    notes.any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)))
+    notes.any(|note| !matches!(note, Note::Dropped(_)))
 }
 
 /// Recommends a setting of KVM's parameters for a capture that no other caller reads.

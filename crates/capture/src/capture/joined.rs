@@ -24,16 +24,13 @@ pub(super) fn join(ring: &RingInfo, parts: Vec<Capture>) -> Option<Capture> {
     joined.notes.clear();
     for (nth, part) in parts.iter().enumerate() {
         for note in &part.notes {
-            // All but the last have ended for their recorder, which may still be making tables of them; and what is
-            // counted is counted once for all.
+            // All but the last have ended for their recorder, which may still be making tables of them.
             let is_ended = nth < last && *note == Note::StillRecording;
-            let is_sum = matches!(note, Note::OutOfOrder { .. } | Note::AsCounts { .. });
-            if !is_ended && !is_sum && !joined.notes.contains(note) {
+            if !is_ended && !joined.notes.contains(note) {
                 joined.notes.push(note.clone());
             }
         }
     }
-    joined.note_sums();
     if ring.dropped.segments > 0 {
         joined.notes.push(Note::Dropped(ring.dropped));
     }
@@ -66,7 +63,5 @@ fn append(info: &mut CaptureInfo, later: &CaptureInfo) {
         (Some(sum), Some(more)) => Some(sum.and(more)),
         (one, other) => one.or(other),
     };
-    info.halts_out_of_order = (info.halts_out_of_order).saturating_add(later.halts_out_of_order);
-    info.unwritten.extend(later.unwritten.iter().cloned());
     info.cut = info.cut.take().or_else(|| later.cut.clone());
 }

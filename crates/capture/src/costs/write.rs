@@ -17,7 +17,7 @@ use crate::cells::computed;
 use crate::parquet_form;
 use crate::table::documented;
 use crate::tables::array;
-use crate::tables::halt_counts::bucket_lists;
+use crate::tables::halts::bucket_lists;
 
 const BATCH_ROWS: usize = 8 * 1024;
 

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tally::Skipped;
+use super::error::Skipped;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed<T> {

@@ -67,7 +67,7 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
     let Some(parts) = head::split(line) else {
         return if let Some(rest) = head::after_ticks(line) {
             Said::Ticks(of_halts(rest))
-        } else if head::has_time(line) {
+        } else if head::has_time(&line[..line.len().min(head::LATEST)]) {
             Said::Damaged(None, Fault::NoThread)
         } else {
             Said::Damaged(None, Fault::NoTime)
@@ -82,7 +82,7 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
     let Some((name, fields)) = parts.event() else {
         // A line of the function tracer, or a stack. One that holds another time is two: the first, cut in
         // its event's name, may have been of KVM.
-        return if mentions_kvm(parts.rest) || head::follows(parts.rest) {
+        return if mentions_kvm(parts.rest) || head::has_time(parts.rest) {
             Said::RunTogether
         } else {
             Said::Nothing
@@ -90,10 +90,10 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
     };
     let head = parts.head;
     match fields::read(name, fields) {
-        fields::Read::Known(what) if !head::follows(fields) => Said::Event(head, what),
+        fields::Read::Known(what) if !head::has_time(fields) => Said::Event(head, what),
         fields::Read::Useless if !mentions_kvm(fields) => Said::OtherEvent(name),
         fields::Read::Known(_) | fields::Read::Useless => Said::RunTogether,
-        fields::Read::Damaged if head::follows(fields) => Said::RunTogether,
+        fields::Read::Damaged if head::has_time(fields) => Said::RunTogether,
         fields::Read::Damaged => {
             let (name, form) = fields::form(name);
             let whose = name.starts_with("kvm_").then_some(head);

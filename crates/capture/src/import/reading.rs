@@ -11,13 +11,12 @@ use haltwise_core::event::{Facts, WakeSource};
 use haltwise_core::ids::{Tid, VcpuId};
 
 use super::clock::Clock;
-use super::exits::ExitCounts;
-use super::idle::IdleTimes;
+use super::counts::{ExitCounts, IdleTimes};
+use super::error::{Skipped, Tally};
 use super::line::fields::What;
 use super::line::{self, About, Head, Notice, Said};
 use super::places::{Halting, Places};
 use super::tables::Tables;
-use super::tally::{Skipped, Tally};
 use super::text::{Sign, TextFacts};
 use super::told::GivenSettings;
 

@@ -3,9 +3,10 @@
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
 use crate::laws::Laws;
+use crate::tables::Law;
 
 table! {
-    COLUMNS of Samples: Sample {
+    Samples: Sample {
         time_ns: U64, "When.";
         vm: U32, null "not known", "The VM. A thread that runs no vCPU belongs to the first VM of its process.";
         vcpu: U32, null "runs none, or not placed yet",
@@ -23,13 +24,11 @@ table! {
         isa: Name, "Whose reason it is, as in `exits`; `none` where there is none.";
         reason: U32, null "phase is not `exit`", "The reason of the exit being handled.";
     }
-    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
-        laws.each(rows, Laws::sample)
-    }
+    const LAW: Option<Law<Self>> = Some(Laws::sample);
 }
 
 table! {
-    FRAMES of SampleFrames: Frame {
+    SampleFrames: Frame {
         id as "frame": U64, "Its number, from 1 on.";
         space: Name, "Whose code: `kernel`, `user`.";
         module: Text,
@@ -42,7 +41,7 @@ table! {
 }
 
 table! {
-    STACKS of SampleStacks: Stack {
+    SampleStacks: Stack {
         id as "stack": U64, "Its number, from 1 on.";
         frames: Numbers,
             "Rows of `sample_frames`, the innermost first, the kernel's before those of user space. At most 1024.";
@@ -52,7 +51,7 @@ table! {
 }
 
 table! {
-    THREADS of SampleThreads: Thread {
+    SampleThreads: Thread {
         vm: U32, null "not known", "Its VM, as in `samples`.";
         pid: U32, "Its process.";
         tid: U32, "Its number.";

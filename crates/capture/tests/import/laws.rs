@@ -90,7 +90,6 @@ proptest! {
         let roster = &capture.info().roster;
         prop_assert_eq!((roster.vms.len(), roster.vcpus.len()), (1, vcpus.len()));
         prop_assert_eq!((imported.vms, imported.vcpus), (1, vcpus.len()));
-        prop_assert_eq!(capture.info().halts_out_of_order, 0);
         let threads = by_vcpu(halts);
         prop_assert_eq!(threads.len(), vcpus.len());
         for (tid, halts) in &threads {

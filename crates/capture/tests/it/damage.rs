@@ -11,7 +11,7 @@ use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
 use tempfile::TempDir;
 
-use crate::common::{ending, of_halts, some_halts, started};
+use crate::common::{of_halts, some_halts, started};
 
 /// A complete capture of 100 halts.
 pub(crate) fn complete() -> TempDir {
@@ -238,17 +238,6 @@ fn parquet_that_was_made_before_a_crash_is_counted_once() {
     copy("halts.arrows", &cut(), &dir);
     let capture = Capture::open(dir.path()).unwrap();
     assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
-}
-
-#[test]
-fn halts_out_of_order_are_counted_and_told() {
-    let (dir, mut recording) = started();
-    recording.append(&some_halts(3)).unwrap();
-    recording.append(&some_halts(2)).unwrap();
-    let summary = recording.finish(ending()).unwrap();
-    assert_eq!(summary.halts_out_of_order, 2);
-    let capture = Capture::open(dir.path()).unwrap();
-    assert_eq!(capture.notes(), [Note::OutOfOrder { halts: 2 }]);
 }
 
 #[test]

@@ -7,7 +7,6 @@ use haltwise_capture::costs;
 use haltwise_capture::info::{CaptureInfo, Repaired, SCHEMA};
 use haltwise_capture::table::Table;
 use haltwise_core::costs::{GRID, Kind, figures, grid};
-use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
 use haltwise_core::recording::Side;
 use haltwise_core::verify::carried::Carried;
@@ -92,7 +91,6 @@ fn the_document_and_the_code_have_the_same_files_and_fields() {
     }
     let mut info = info();
     // Fields that are only there if they hold something.
-    info.unwritten.push(HaltCounts::default());
     info.side = Side::Guest;
     info.price = Some(Box::new(
         haltwise_core::replay::calibration::written::Written::default(),

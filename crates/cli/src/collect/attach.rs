@@ -2,12 +2,14 @@
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::info::Host;
+use haltwise_core::exit::Recorded;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::bpf::{BpfCollector, IdleCollector};
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::cpuidle::CpuidleCollector;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::exits::{self, ExitOptions};
 use haltwise_host::perf::{IdlePerfCollector, PerfCollector};
 use haltwise_host::root::Root;
 use haltwise_host::sandbox::{self, Duties, SandboxError};
@@ -155,6 +157,27 @@ fn choose<T>(
             Ok(collector)
         }),
     }
+}
+
+/// Description of the requested exits for a capture, if any; refuses a source that does not count them.
+pub(crate) fn recorded_exits(
+    wanted: Option<&ExitOptions>,
+    rung: Option<Rung>,
+    root: &Root,
+) -> Result<Option<Recorded>, Failure> {
+    let Some(wanted) = wanted else {
+        return Ok(None);
+    };
+    if rung.is_some_and(|rung| rung != Rung::Bpf) {
+        let error = anyhow!("record exits: not supported with --source tracepoints");
+        return Err(Failure::new(Exit::Usage, error)
+            .hint("exits are counted by BPF programs: omit --source, or use --source bpf"));
+    }
+    Ok(Some(Recorded {
+        sub_keys: wanted.sub_keys.iter().copied().collect(),
+        names: exits::kernel_names(root),
+        ..Recorded::default()
+    }))
 }
 
 pub(crate) fn explain(error: CollectError) -> Failure {

@@ -1,16 +1,5 @@
 //! Recording: attach, drain, write, and end cleanly whatever happens.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`start`] | the directory, and what is known at the start |
-//! | [`session`] | the loop from the first drain to the last |
-//! | [`own`] | captures for one question, and how many stay |
-//! | [`piped`] | the capture as an archive on stdout |
-//! | [`ring`] | segments, of which the oldest are dropped |
-//! | [`child`] | the command that runs meanwhile |
-//! | [`summary`] | what is said at the end |
 
-mod child;
 pub(crate) mod own;
 pub(crate) mod piped;
 pub(crate) mod ring;
@@ -19,19 +8,21 @@ mod start;
 mod summary;
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use haltwise_core::recording::{Mode, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::units::Nanos;
+use haltwise_host::command::{Account, Ended, Running};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::exits::ExitOptions;
 use haltwise_host::root::Root;
 
-use self::child::{Child, Ended};
 use self::ring::{Limits, Ring};
-use self::session::Session;
 use self::summary::Summary;
 use crate::collect::interrupt::Interrupt;
 use crate::collect::profile::ProfileWanted;
@@ -93,11 +84,12 @@ impl RecordingRequest {
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) summary: Summary,
-    command: Ended,
+    /// Of the command, if that failed by itself.
+    status: Option<ExitStatus>,
 }
 
 pub(crate) fn run(wanted: &RecordingRequest) -> Outcome {
-    let Some(Recorded { summary, command }) = record_if(wanted, |_| true)? else {
+    let Some(Recorded { summary, status }) = record_if(wanted, |_| true)? else {
         return Ok(Exit::Done);
     };
     if wanted.json {
@@ -105,11 +97,32 @@ pub(crate) fn run(wanted: &RecordingRequest) -> Outcome {
     } else {
         terminal::print(&summary.text())?;
     }
-    if let Some((failed, exit)) = command.failure() {
-        terminal::say(&failed);
-        return Ok(exit);
+    if let (Some(name), Some(status)) = (wanted.command.first(), status) {
+        let name = name.to_string_lossy();
+        terminal::say(&format!(
+            "error: `{name}` failed: {status}; the recording of it is kept"
+        ));
+        return Ok(exit_of(status));
     }
     Ok(Exit::of_partial(summary.is_partial()))
+}
+
+/// The exit status of a command that failed, as shells have it: 128 and the signal that ended it.
+fn exit_of(status: ExitStatus) -> Exit {
+    let signal = || Some(128 + status.signal()?);
+    let number = status.code().or_else(signal);
+    let number = number.and_then(|number| u8::try_from(number).ok());
+    number.map_or(Exit::Failed, Exit::Command)
+}
+
+/// Starts the command that runs while we record, if there is one.
+fn spawn(command: &[OsString], account: Option<Account>) -> Result<Option<Running>, Failure> {
+    let Some(name) = command.first() else {
+        return Ok(None);
+    };
+    let running = Running::start(command, account);
+    let running = running.with_context(|| format!("start `{}`", name.to_string_lossy()))?;
+    Ok(Some(running))
 }
 
 /// Records until something ends it; not at all, and leaves nothing, where those who are there are not worth it.
@@ -124,23 +137,27 @@ pub(crate) fn record_if(
         start::check_output(&wanted.output)?;
         None
     };
-    let account = child::account(wanted.user.as_deref())?;
+    let user = wanted.user.as_deref();
+    let account = user.map(Account::find).transpose().context("--user")?;
     let interrupt = Interrupt::watch()?;
-    let started = start::start(wanted, &root, ring)?;
-    if !is_worth_it(started.collector.roster()) {
-        started.recording.discard()?;
+    let mut session = start::start(wanted, &root, ring)?;
+    if !is_worth_it(&session.roster) {
+        session.recording.discard()?;
         return Ok(None);
     }
-    terminal::say(&started.greeting(wanted));
-    let mut session = Session::begin(started, root);
-    let child = match Child::spawn(&wanted.command, account) {
-        Ok(child) => child,
+    terminal::say(&session.greeting(wanted));
+    let command = match spawn(&wanted.command, account) {
+        Ok(command) => command,
         Err(failure) => return Err(session.discard(failure)),
     };
-    session.confine(child.is_there());
-    let ended = session.run(wanted.duration, &interrupt, &child);
+    session.confine(command.is_some());
+    let ended = session.run(wanted.duration, &interrupt, command.as_ref());
     // The command is ours: it does not outlive the recording, even if that failed.
-    let command = child.end();
+    let status = match command.map(Running::end) {
+        Some(Ok(Ended::Itself(status))) => Some(status).filter(|status| !status.success()),
+        // One that cannot be waited for has no status, and one that we ended did not fail.
+        Some(Ok(Ended::Asked) | Err(_)) | None => None,
+    };
     let summary = match ended {
         Ok(by) => session.finish(by)?,
         Err(failure) => return Err(session.abandon(failure)),
@@ -150,5 +167,5 @@ pub(crate) fn record_if(
     } else if wanted.side.is_host() && wanted.mode.keeps_halts() && wanted.ring.is_none() {
         rule::keep(&wanted.output, summary.id);
     }
-    Ok(Some(Recorded { summary, command }))
+    Ok(Some(Recorded { summary, status }))
 }

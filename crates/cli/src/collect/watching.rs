@@ -10,7 +10,6 @@ use haltwise_host::exits::ExitOptions;
 use haltwise_host::root::Root;
 
 use super::attach::{self, explain};
-use super::exits;
 use crate::exit::Failure;
 
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub(crate) struct Watching {
 impl ToWatch {
     pub(crate) fn begin(&self, root: &Root) -> Result<Watching, Failure> {
         attach::check_kvm(root)?;
-        let exits = exits::recorded(self.exits.as_ref(), self.rung, root)?;
+        let exits = attach::recorded_exits(self.exits.as_ref(), self.rung, root)?;
         let mut options = CollectOptions {
             mode: self.mode,
             vms: attach::select(&self.vms, root)?,

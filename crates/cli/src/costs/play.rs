@@ -16,7 +16,7 @@ use haltwise_core::tune::{Gather, Inputs, Keep, Terms};
 use crate::SEED;
 use crate::exit::{Exit, Failure};
 use crate::prices::{self, GivenCosts, Known, refused};
-use crate::reading::knobs::knobs_of;
+use crate::reading::given::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
 use crate::recommend::candidates::{HaltSink, MOST_HALTS, Span, TuneRequest};

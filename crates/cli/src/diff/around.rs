@@ -69,7 +69,7 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     }
     say("exits", exits(a), exits(b));
     say("not recorded", missing(a), missing(b));
-    let lost = |side: &Side<'_>| side.recording.without_row();
+    let lost = |side: &Side<'_>| side.recording.reported.lost;
     if lost(a) > 0 || lost(b) > 0 {
         say("events lost", count(lost(a)), count(lost(b)));
     }

@@ -342,7 +342,7 @@ fn capture(side: &Side<'_>, first: Option<&Sums>) -> ComparedCapture {
         exits: side.opened.info().exits.is_some(),
         cut: reported.cut,
         damaged: recording.damaged,
-        lost: recording.without_row(),
+        lost: recording.reported.lost,
         missing: reported.missing,
         notes: reported.notes,
     }

@@ -19,7 +19,7 @@ use super::ProofRequest;
 use super::command::{PLACE, takes_ceiling};
 use super::scopes::Scopes;
 use crate::exit::{Exit, Failure};
-use crate::reading::knobs::knobs_of;
+use crate::reading::given::knobs_of;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Sides {

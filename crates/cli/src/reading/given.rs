@@ -1,5 +1,7 @@
 //! KVM's parameters as a command line gives them, where a recording does not have them.
 
+use haltwise_core::event::Knob;
+use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::parameter::{Parameter, Values};
 
 use crate::time;
@@ -29,4 +31,14 @@ impl GivenParameters {
         let known = Parameter::HOST.into_iter().zip(given);
         known.filter_map(|(it, value)| Some((it, value?))).collect()
     }
+}
+
+/// The module parameters in force when a recording began; what it does not tell is as that kernel has
+/// it by itself, and named.
+pub(crate) fn knobs_of(told: &[Knob], version: Version, arch: Arch) -> (Knobs, Vec<&'static str>) {
+    let recorded = Values::recorded(told);
+    let lacks = |it: &Parameter| recorded.get(*it).is_none();
+    let assumed = Parameter::HOST.into_iter().filter(lacks);
+    let knobs = recorded.over(Knobs::defaults(version, arch));
+    (knobs.into(), assumed.map(Parameter::name).collect())
 }

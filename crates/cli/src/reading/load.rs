@@ -9,8 +9,7 @@ use haltwise_core::event::{Halt, HaltCounts, WindowChange};
 use haltwise_core::recording::{Mode, Overhead};
 use haltwise_core::stats::total;
 
-use super::open::explain_shared;
-use super::opened::{Broken, Opened};
+use super::opened::{Broken, Opened, explain_shared};
 use super::pass::{PassEnds, Sink, pass};
 use super::recording::Recording;
 use crate::exit::Failure;
@@ -37,7 +36,6 @@ pub(crate) fn load(
         reported: reported(info),
         info: opened.capture().shared_info(),
         damaged: false,
-        as_counts: info.halts_as_counts(),
         ledger: match over_time {
             OverTime::Host => Ledger::in_outline(),
             OverTime::Vcpus => Ledger::default(),
@@ -56,7 +54,7 @@ pub(crate) fn load(
     }
     let reported = &mut recording.reported;
     let lost = opened.lost_by_place().into_iter();
-    let lost = lost.filter(|(place, count)| *count > 0 && !info.is_in_counts(place));
+    let lost = lost.filter(|(_, count)| *count > 0);
     let lost = lost.map(|(place, count)| ReportedLoss { place, count });
     reported.lost_by_place = lost.collect();
     reported.lost = total(reported.lost_by_place.iter().map(|loss| loss.count));

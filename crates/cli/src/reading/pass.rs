@@ -7,12 +7,11 @@ use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::rows::Rows;
 use haltwise_capture::table::Table;
-use haltwise_core::event::{Halt, HaltCounts, WindowChange};
+use haltwise_core::event::{Halt, HaltCounts, WindowCall, WindowChange};
 use haltwise_core::exit::Exits;
+use haltwise_core::verify::calls::Calls;
 
-use super::calls::CallTable;
-use super::open::explain_shared;
-use super::opened::{Broken, Opened};
+use super::opened::{Broken, Opened, explain_shared};
 use crate::exit::Failure;
 use crate::number::count;
 use crate::progress::{Progress, elapsed};
@@ -195,5 +194,57 @@ impl Clock {
             Some(halts) => format!("{what}: {} of {} halts", count(done), count(halts)),
             None => format!("{what}: {} halts", count(done)),
         });
+    }
+}
+
+/// Calls that may wait for their halts. A recorder writes both at every flush, twice a second, so that
+/// more can wait only where the two tables do not belong together.
+const WAITING: usize = 1 << 20;
+
+struct CallTable {
+    rows: Option<Rows<WindowChange>>,
+    calls: Calls,
+    broken: Option<CaptureReadError>,
+}
+
+impl CallTable {
+    fn open(capture: &Capture) -> Self {
+        let (rows, broken) = match capture.window_changes() {
+            Ok(rows) => (Some(rows), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self {
+            rows,
+            calls: Calls::default(),
+            broken,
+        }
+    }
+
+    fn next(&mut self) -> Option<WindowChange> {
+        match self.rows.as_mut()?.next() {
+            Some(Ok(row)) => return Some(row),
+            Some(Err(error)) => self.broken = Some(error),
+            None => {}
+        }
+        self.rows = None;
+        None
+    }
+
+    /// The call that a halt made, of those that it could have made; `hand` is given what has to be read for it.
+    fn take(&mut self, halt: &Halt, mut hand: impl FnMut(&WindowChange)) -> Option<WindowChange> {
+        if halt.change == WindowCall::None {
+            return None;
+        }
+        while self.rows.is_some() && !self.calls.reaches(halt) && self.calls.len() < WAITING {
+            if let Some(row) = self.next() {
+                hand(&row);
+                self.calls.add(row);
+            }
+        }
+        self.calls.take(halt)
+    }
+
+    fn end(self) -> Result<(), CaptureReadError> {
+        self.broken.map_or(Ok(()), Err)
     }
 }

@@ -13,8 +13,7 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::stats::Fold;
 
-use super::open::in_a_line;
-use super::opened::Broken;
+use super::opened::{Broken, in_a_line};
 use crate::report::view::ReportedRecording;
 
 #[derive(Debug, Clone)]
@@ -23,8 +22,6 @@ pub(crate) struct Recording {
     pub(crate) info: Arc<CaptureInfo>,
     /// A part of it cannot be read, or is not as it was written.
     pub(crate) damaged: bool,
-    /// Halts that have no row and are in the accounts as counts.
-    pub(crate) as_counts: u64,
     pub(crate) ledger: Ledger,
 }
 
@@ -102,21 +99,12 @@ impl Recording {
         }
     }
 
-    /// Events that have no row of their own: lost, or in the accounts as counts.
-    pub(crate) fn without_row(&self) -> u64 {
-        self.reported.lost.saturating_add(self.as_counts)
-    }
-
     pub(crate) fn is_partial(&self) -> bool {
-        self.reported.cut || self.damaged || self.as_counts > 0
+        self.reported.cut || self.damaged
     }
 }
 
 /// Whether rows that were recorded cannot be read, or are not as they were written.
 pub(crate) fn is_damage(note: &Note) -> bool {
-    let rows_are_whole = matches!(
-        note,
-        Note::OutOfOrder { .. } | Note::Dropped(_) | Note::AsCounts { .. }
-    );
-    !rows_are_whole
+    !matches!(note, Note::Dropped(_))
 }

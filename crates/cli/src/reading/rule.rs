@@ -8,8 +8,8 @@ mod over_time;
 use std::path::Path;
 
 use anyhow::anyhow;
+use haltwise_capture::convert::keep_carried;
 use haltwise_capture::files::directory::DirectoryId;
-use haltwise_capture::found;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
@@ -197,7 +197,7 @@ fn find_and_keep(directory: &Path, recorded: DirectoryId) -> Result<(), Failure>
     let Some(carried) = setup(&opened, &none).ok().and_then(|setup| setup.carried) else {
         return Ok(());
     };
-    found::keep_carried(directory, recorded, carried)?;
+    keep_carried(directory, recorded, carried)?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use haltwise_core::replay::{Arrivals, Cost};
 use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
 use crate::prices::{self, GivenCosts, Known, refused};
-use crate::reading::knobs::knobs_of;
+use crate::reading::given::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
 use crate::reading::rule::KernelSought;

@@ -20,8 +20,7 @@ use super::origin::Origin;
 use super::step::{Around, Step, Used, used_so_far};
 use super::timeline::Timeline;
 use crate::exit::Failure;
-use crate::reading::open::{explain_shared, in_a_line};
-use crate::reading::opened::{Broken, Opened};
+use crate::reading::opened::{Broken, Opened, explain_shared, in_a_line};
 use crate::reading::pass::{Sink, feed, pass};
 use crate::reading::select;
 
@@ -94,10 +93,7 @@ fn origin(capture: &Capture, dir: &Path) -> Origin {
         partial: false,
     };
     for note in capture.notes() {
-        let whole = matches!(
-            note,
-            Note::OutOfOrder { .. } | Note::Dropped(_) | Note::StillRecording
-        );
+        let whole = matches!(note, Note::Dropped(_) | Note::StillRecording);
         origin.partial |= !whole;
         origin.notes.push(note.to_string());
     }
@@ -232,9 +228,7 @@ impl Reader {
         for sample in &opened.host_samples().rows {
             self.at(sample.time_ns).host.sample(sample);
         }
-        // Halts that are in the counts are not lost here.
-        let lost = opened.lost().rows.iter();
-        for lost in lost.filter(|lost| !opened.info().is_in_counts(&lost.place)) {
+        for lost in &opened.lost().rows {
             self.at(lost.time_ns).lost(lost);
         }
     }
@@ -275,8 +269,7 @@ impl Reader {
             whole.use_cpus(&Used::new(), &used_so_far(roster));
         }
         if let Some(last) = steps.last_mut() {
-            let lost = info.lost.iter();
-            tell_totals(last, lost.filter(|(place, _)| !info.is_in_counts(place)));
+            tell_totals(last, info.lost.iter());
         }
         steps
     }

@@ -13,7 +13,7 @@ use haltwise_capture::repair::repair;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::integrity::page;
 use crate::integrity::view::{CheckedCapture, RepairedCapture};
-use crate::reading::open::explain;
+use crate::reading::opened::explain;
 use crate::reading::place::Place;
 use crate::shown::Shown;
 

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// Output directory; must be empty or not exist
     ///
     /// `-` writes the capture as a tar archive to stdout.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", overrides_with = "output")]
     output: PathBuf,
     /// How long to record: 10, 10s or 5m [default: until Ctrl-C]
     #[arg(short, long, value_name = "TIME", value_parser = time::duration, allow_hyphen_values = true)]

@@ -11,8 +11,7 @@ use haltwise_core::verify::tally::Tally;
 use haltwise_core::verify::{Difference, Verdict, Verifier, guest, policy};
 
 use crate::exit::{Exit, Failure};
-use crate::reading::open::in_a_line;
-use crate::reading::opened::Opened;
+use crate::reading::opened::{Opened, in_a_line};
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::rule::{GuestSetup, Setup};
 use crate::reading::select;

@@ -4,16 +4,12 @@
 //! `include/trace/events/kvm.h` and `sched.h`), by libtraceevent's plugins (trace-cmd, perf), and as
 //! bare fields (`trace-cmd report -R`, ftrace's option `fields`).
 
-mod bare;
-mod sched;
-
 use haltwise_core::event::WakeSource;
 use haltwise_core::exit::names;
 use haltwise_core::ids::{Tid, VcpuId};
 
-use self::bare::Bare;
 use super::number;
-use crate::import::exits::Reason;
+use crate::import::counts::Reason;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) enum What {
@@ -61,8 +57,8 @@ pub(super) fn read(name: &[u8], fields: &[u8]) -> Read {
     let what = match name {
         b"kvm_vcpu_wakeup" => wakeup(fields),
         b"kvm_halt_poll_ns" => halt_poll(fields),
-        b"sched_waking" => sched::waking(fields),
-        b"sched_switch" => sched::switch(fields),
+        b"sched_waking" => waking(fields),
+        b"sched_switch" => switch(fields),
         b"kvm_exit" => Some(What::Exit(vcpu(fields), exit_reason(fields))),
         b"kvm_entry" => Some(What::Entry(vcpu(fields), address(fields))),
         b"cpu_idle" => idle(fields),
@@ -248,4 +244,130 @@ fn vcpu(text: &[u8]) -> Option<VcpuId> {
     };
     let id = number::any(digits)?;
     u32::try_from(id).ok().map(VcpuId)
+}
+
+// The scheduler's events. A task's name may hold anything but is 15 bytes long, so that what is longer cannot be part of
+// one: such words are sought, from the right.
+
+/// `comm=… pid=4201 prio=120 target_cpu=001`, bare or not, or the plugin's `…:4201 [120] CPU:001`.
+fn waking(text: &[u8]) -> Option<What> {
+    let woken = if text.starts_with(b"comm=") {
+        // No name can hold both of these.
+        let tail = after_last(text, b" target_cpu=")?;
+        let before = &text[..text.len() - tail.len()];
+        is_last_value(tail).then_some(())?;
+        tid_at(after_last(before, b" pid=")?)?
+    } else {
+        let cpu = after_last(text, b" CPU:")?;
+        number::decimal(cpu)?;
+        let before = &text[..text.len() - cpu.len() - b" CPU:".len()];
+        plugin_task(before)?
+    };
+    Some(What::Waking { woken })
+}
+
+/// `prev_comm=… prev_pid=4201 prev_prio=120 prev_state=S ==> next_comm=…`, bare without the arrow, or
+/// the plugin's `…:4201 [120] S ==> …:0 [120]`.
+fn switch(text: &[u8]) -> Option<What> {
+    let (tid, state) = if text.starts_with(b"prev_comm=") {
+        is_last_value(after_last(text, b" next_prio=")?).then_some(())?;
+        let next = after_last(text, b" next_comm=")?;
+        let before = &text[..text.len() - next.len() - b" next_comm=".len()];
+        let before = before.strip_suffix(b" ==>").unwrap_or(before);
+        let state = after_last(before, b" prev_state=")?;
+        (tid_at(after_last(before, b" prev_pid=")?)?, state)
+    } else {
+        let next = after_last(text, b" ==> ")?;
+        plugin_task(next)?;
+        let before = &text[..text.len() - next.len() - b" ==> ".len()];
+        let blank = before.iter().rposition(|byte| *byte == b' ')?;
+        (plugin_task(&before[..blank])?, &before[blank + 1..])
+    };
+    Some(match state {
+        // TASK_INTERRUPTIBLE, in which kvm_vcpu_block sleeps.
+        b"S" | b"1" | b"0x1" | b"0x1 (1)" => What::Slept { tid },
+        // It could go on, or waits elsewhere.
+        _ => What::Switched,
+    })
+}
+
+/// A task as the plugin prints it, `comm:pid [prio]`, at the end of a text.
+fn plugin_task(text: &[u8]) -> Option<Tid> {
+    let open = text.iter().rposition(|byte| *byte == b'[')?;
+    signed(text[open + 1..].strip_suffix(b"]")?)?;
+    let before = text[..open].strip_suffix(b" ")?;
+    let colon = before.iter().rposition(|byte| *byte == b':')?;
+    tid(&before[colon + 1..])
+}
+
+/// A priority: deadline tasks have -1.
+fn signed(text: &[u8]) -> Option<u64> {
+    number::any(text.strip_prefix(b"-").unwrap_or(text))
+}
+
+/// The number at the beginning of a text: `4201 …` or `0x1069 (4201) …`.
+fn tid_at(text: &[u8]) -> Option<Tid> {
+    let end = text.iter().position(|byte| *byte == b' ');
+    tid(&text[..end.unwrap_or(text.len())])
+}
+
+fn tid(text: &[u8]) -> Option<Tid> {
+    u32::try_from(number::any(text)?).ok().map(Tid)
+}
+
+/// Whether a text is one value, and nothing after it.
+fn is_last_value(text: &[u8]) -> bool {
+    let mut words = text.split(|byte| *byte == b' ');
+    let first = words.next().and_then(signed);
+    let is_decimal = |word| inner(word).and_then(signed).is_some();
+    first.is_some() && words.next().is_none_or(is_decimal) && words.next().is_none()
+}
+
+fn after_last<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
+    let at = text.windows(word.len()).rposition(|piece| piece == word)?;
+    Some(&text[at + word.len()..])
+}
+
+/// Fields printed one by one: `ns=423016 waited=1`, or `ns=0x67468 (423016) waited=(1)`.
+#[derive(Debug)]
+struct Bare<'a>(&'a [u8]);
+
+impl<'a> Bare<'a> {
+    /// `None` if a part of the text is neither a field nor the decimal value of the field before it.
+    fn read(text: &'a [u8]) -> Option<Self> {
+        let is_field = |word: &[u8]| word.contains(&b'=');
+        let mut words = words(text);
+        let is_whole =
+            is_field(words.next()?) && words.all(|it| is_field(it) || inner(it).is_some());
+        is_whole.then_some(Self(text))
+    }
+
+    fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let mut words = words(self.0);
+        let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix(b"="))?;
+        // The same in decimal may follow.
+        let decimal = words.next().and_then(inner);
+        Some(decimal.or(inner(value)).unwrap_or(value))
+    }
+
+    fn number(&self, name: &[u8]) -> Option<u64> {
+        number::any(self.value(name)?)
+    }
+
+    fn flag(&self, name: &[u8]) -> Option<bool> {
+        match self.number(name)? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = text.split(u8::is_ascii_whitespace);
+    words.filter(|word| !word.is_empty())
+}
+
+fn inner(text: &[u8]) -> Option<&[u8]> {
+    text.strip_prefix(b"(")?.strip_suffix(b")")
 }

@@ -8,7 +8,7 @@ use haltwise_core::ids::{Pid, Tid};
 use super::number;
 
 /// Where a time may begin at the latest. Names are 15 bytes long; tools put little before them.
-const LATEST: usize = 256;
+pub(super) const LATEST: usize = 256;
 
 /// The largest number of a thread (`PID_MAX_LIMIT`, `include/linux/threads.h`).
 const LARGEST_TID: u64 = 4 << 20;
@@ -32,7 +32,8 @@ pub(in crate::import) struct Head {
     pub(in crate::import) flags: Option<u8>,
     /// When, in nanoseconds of the tracer's clock.
     pub(in crate::import) time_ns: u64,
-    /// perf printed it, which names every thread or none.
+    /// perf printed it, which names every thread or none, as `comm pid/tid`, and the system of each event; ftrace prints
+    /// `comm-pid`, and no system.
     pub(in crate::import) is_perf: bool,
     /// The time was printed to the microsecond only.
     pub(in crate::import) is_rounded: bool,
@@ -86,15 +87,6 @@ pub(super) struct Parts<'a> {
     pub(super) rest: &'a [u8],
     /// More stands before it than a thread's name: the beginning of another line.
     pub(super) is_preceded: bool,
-    tool: Tool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tool {
-    /// `comm-pid`, and event names without their system.
-    Ftrace,
-    /// `comm pid/tid`, and event names with their system.
-    Perf,
 }
 
 impl<'a> Parts<'a> {
@@ -102,7 +94,7 @@ impl<'a> Parts<'a> {
     /// that this tool would print so.
     pub(super) fn event(&self) -> Option<(&'a [u8], &'a [u8])> {
         let mut rest = self.rest.trim_ascii_start();
-        if self.tool == Tool::Perf {
+        if self.head.is_perf {
             // The period, where it was asked for.
             let period = number::digits(rest);
             if period > 0 && rest.get(period) == Some(&b' ') {
@@ -113,9 +105,9 @@ impl<'a> Parts<'a> {
         let (name, fields) = rest.split_at(end.unwrap_or(rest.len()));
         let name = name.strip_suffix(b":")?;
         let colon = name.iter().position(|byte| *byte == b':');
-        let name = match (self.tool, colon) {
-            (Tool::Ftrace, None) => name,
-            (Tool::Perf, Some(colon)) => &name[colon + 1..],
+        let name = match (self.head.is_perf, colon) {
+            (false, None) => name,
+            (true, Some(colon)) => &name[colon + 1..],
             _ => return None,
         };
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
@@ -129,19 +121,15 @@ pub(super) fn split(line: &[u8]) -> Option<Parts<'_>> {
     let time = find_time(&line[..line.len().min(LATEST)])?;
     let (cpu, flags, who) = place(line[..time.start].trim_ascii_end())?;
     let rest = &line[time.end..];
-    let (tool, comm, tid, process) = if who.is_empty() {
+    let (is_perf, comm, tid, process) = if who.is_empty() {
         // perf names the system of an event, ftrace does not.
         let name = rest
             .trim_ascii_start()
             .split(u8::is_ascii_whitespace)
             .next()?;
         let name = name.strip_suffix(b":").unwrap_or(name);
-        let tool = if name.contains(&b':') {
-            Tool::Perf
-        } else {
-            Tool::Ftrace
-        };
-        (tool, &b"vcpu"[..], Some(UNNAMED), Process::NotPrinted)
+        let is_perf = name.contains(&b':');
+        (is_perf, &b"vcpu"[..], Some(UNNAMED), Process::NotPrinted)
     } else {
         thread(who)?
     };
@@ -153,19 +141,18 @@ pub(super) fn split(line: &[u8]) -> Option<Parts<'_>> {
             cpu,
             flags,
             time_ns: time.ns,
-            is_perf: tool == Tool::Perf,
+            is_perf,
             is_rounded: time.is_rounded,
             is_threadless: who.is_empty(),
         },
         rest,
         is_preceded: comm.trim_ascii().len() > LONGEST_COMM,
-        tool,
     })
 }
 
-/// Whether a text holds the time of another event: two lines were run together.
-pub(super) fn follows(fields: &[u8]) -> bool {
-    find_time(fields).is_some()
+/// Whether a text holds the time of an event: after another event, two lines were run together.
+pub(super) fn has_time(text: &[u8]) -> bool {
+    find_time(text).is_some()
 }
 
 /// Text after the time of a line that has the form of an event, but whose time is a whole number: ticks of a
@@ -182,11 +169,6 @@ pub(super) fn after_ticks(line: &[u8]) -> Option<&[u8]> {
         let is_event = thread(who).is_some() || (who.is_empty() && rest.starts_with(b"kvm"));
         is_event.then_some(rest)
     })
-}
-
-/// Whether a text holds the time of an event.
-pub(super) fn has_time(line: &[u8]) -> bool {
-    find_time(&line[..line.len().min(LATEST)]).is_some()
 }
 
 struct Time {
@@ -290,8 +272,8 @@ fn flags(text: &[u8]) -> Option<u8> {
     })
 }
 
-/// Name, number and process of a thread at the end of a text.
-fn thread(text: &[u8]) -> Option<(Tool, &[u8], Option<Tid>, Process)> {
+/// Whether perf printed the thread at the end of a text, its name, number and process.
+fn thread(text: &[u8]) -> Option<(bool, &[u8], Option<Tid>, Process)> {
     // ftrace with record-tgid: `comm-pid (   tgid)`.
     if text.ends_with(b")") {
         let open = text.iter().rposition(|byte| *byte == b'(')?;
@@ -302,22 +284,22 @@ fn thread(text: &[u8]) -> Option<(Tool, &[u8], Option<Tid>, Process)> {
             Process::Is(Pid(tid_of(inner)?.0))
         };
         let (comm, tid) = dashed(text[..open].trim_ascii_end())?;
-        return Some((Tool::Ftrace, comm, Some(tid), process));
+        return Some((false, comm, Some(tid), process));
     }
     let (before, last) = last_word(text);
     if let Some(slash) = last.iter().position(|byte| *byte == b'/')
         && let (Some(pid), Some(tid)) = (tid_of(&last[..slash]), tid_of(&last[slash + 1..]))
     {
-        return Some((Tool::Perf, before, Some(tid), Process::Is(Pid(pid.0))));
+        return Some((true, before, Some(tid), Process::Is(Pid(pid.0))));
     }
     if let Some(tid) = tid_of(last) {
-        return Some((Tool::Perf, before, Some(tid), Process::NotPrinted));
+        return Some((true, before, Some(tid), Process::NotPrinted));
     }
     if before.ends_with(b":-1") && (last == b"-1" || last == b"-1/-1") {
-        return Some((Tool::Perf, before, None, Process::NotKnown));
+        return Some((true, before, None, Process::NotKnown));
     }
     let (comm, tid) = dashed(text)?;
-    Some((Tool::Ftrace, comm, Some(tid), Process::NotPrinted))
+    Some((false, comm, Some(tid), Process::NotPrinted))
 }
 
 fn dashed(text: &[u8]) -> Option<(&[u8], Tid)> {

@@ -4,19 +4,20 @@
 //! temporary one; this one waits for it, writes the archive and removes what was made. The recorder does not outlive
 //! this process, nor for long the reader of the pipe.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 
 use anyhow::Context as _;
 use haltwise_capture::archive;
 use haltwise_host::command::{Ended, Running, own_stdin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::exit_of;
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::reading::place::{PIPE, Place};
+use crate::reading::place::Place;
 use crate::terminal;
 
 const PAUSE: Timespec = Timespec {
@@ -42,13 +43,13 @@ pub(crate) fn run() -> Outcome {
         return Ok(Exit::Failed);
     };
     if !place.path().join("capture.json").exists() {
-        return Ok(exit(status));
+        return Ok(exit_of(status));
     }
     match archive::pack(place.path(), out) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Partial),
         written => {
             written.context("write the capture to stdout")?;
-            Ok(exit(status))
+            Ok(exit_of(status))
         }
     }
 }
@@ -72,37 +73,12 @@ fn wait(recorder: &Running, interrupt: &Interrupt, out: impl AsFd) {
     }
 }
 
-fn exit(status: ExitStatus) -> Exit {
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.map_or(Exit::Failed, Exit::Command)
-}
-
-/// The same command line, with a directory where `-` is.
+/// The same command line, with a directory as the output that counts: the last.
 fn into(words: &[OsString], directory: &Path) -> Vec<OsString> {
-    let mut made = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        if word == "--" {
-            made.push(word.clone());
-            made.extend(words.by_ref().cloned());
-            break;
-        }
-        let is_here = [
-            format!("-o{PIPE}"),
-            format!("-o={PIPE}"),
-            format!("--output={PIPE}"),
-        ];
-        let takes = [OsStr::new("-o"), OsStr::new("--output")].contains(&word.as_os_str());
-        if is_here.iter().any(|it| word == it.as_str()) {
-            made.extend(["-o".into(), directory.into()]);
-        } else if takes {
-            // The command line was parsed: a value follows, and it is `-`.
-            words.next();
-            made.extend(["-o".into(), directory.into()]);
-        } else {
-            made.push(word.clone());
-        }
-    }
+    let mut made = words.to_vec();
+    let end = words.iter().position(|word| word == "--");
+    let end = end.unwrap_or(words.len());
+    made.splice(end..end, ["-o".into(), directory.into()]);
     made
 }
 
@@ -111,17 +87,17 @@ mod test {
     use super::*;
 
     #[test]
-    fn the_directory_takes_the_place_of_the_pipe_and_of_nothing_else() {
-        for words in ["-o -", "-o-", "-o=-", "--output -", "--output=-"] {
-            let line = format!("record --mode counts {words} -- cat -o -");
+    fn the_directory_is_the_output_that_counts_and_the_command_stays_as_it_is() {
+        let made = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let made = into(&words, Path::new("/tmp/x"));
-            let made: Vec<&str> = made.iter().filter_map(|it| it.to_str()).collect();
-            assert_eq!(
-                made.join(" "),
-                "record --mode counts -o /tmp/x -- cat -o -",
-                "{line}"
-            );
-        }
+            made.join(&OsString::from(" ")).into_string().unwrap()
+        };
+        let line = "record -o - -o /tmp/x -- cat -o -";
+        assert_eq!(made("record -o - -- cat -o -"), line);
+        assert_eq!(
+            made("record -o- --profile"),
+            "record -o- --profile -o /tmp/x"
+        );
     }
 }

@@ -10,6 +10,7 @@ use haltwise_core::event::{Facts, HostSample};
 use haltwise_core::exit::Kind;
 use haltwise_core::recording::{Overhead, Roster};
 use haltwise_host::collector::Collector;
+use haltwise_host::command::Running;
 use haltwise_host::cpus::Cpus;
 use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::profile::Profiler;
@@ -18,9 +19,8 @@ use haltwise_host::sandbox::Duties;
 use haltwise_host::usage::Slow;
 use haltwise_host::{clock, host_sample};
 
-use super::child::Child;
 use super::ring::Ring;
-use super::start::{Started, missing, stored};
+use super::start::{missing, stored};
 use super::summary::Summary;
 use crate::collect::attach::{self, explain};
 use crate::collect::interrupt::Interrupt;
@@ -43,71 +43,41 @@ const LOOK_NS: u64 = 100_000_000;
 const UNWRITTEN: &str = "not written: the recording could not go on";
 
 pub(crate) struct Session {
-    collector: Box<dyn Collector>,
-    profiler: Option<Profiler>,
-    recording: Recording,
-    knobs: Watch,
-    root: Root,
-    pending: Facts,
-    roster: Roster,
+    pub(super) collector: Box<dyn Collector>,
+    pub(super) profiler: Option<Profiler>,
+    pub(super) recording: Recording,
+    pub(super) knobs: Watch,
+    pub(super) root: Root,
+    pub(super) pending: Facts,
+    pub(super) roster: Roster,
     /// VMs that ended before anything that a ring keeps, and were dropped with it.
-    vms_dropped: usize,
-    no_command: bool,
-    cpus: Cpus,
-    start_ns: u64,
-    last_flush_ns: u64,
-    last_sample_ns: u64,
-    last_look_ns: u64,
-    halts: u64,
-    exits: u64,
-    lost: BTreeMap<String, u64>,
-    peak_rss: u64,
-    slow: Slow,
+    pub(super) vms_dropped: usize,
+    pub(super) no_command: bool,
+    pub(super) cpus: Cpus,
+    pub(super) start_ns: u64,
+    pub(super) last_flush_ns: u64,
+    pub(super) last_sample_ns: u64,
+    pub(super) last_look_ns: u64,
+    pub(super) halts: u64,
+    pub(super) exits: u64,
+    pub(super) lost: BTreeMap<String, u64>,
+    pub(super) peak_rss: u64,
+    pub(super) slow: Slow,
     /// CPU time that the recorder had used when recording began.
-    cpu_before_ns: u64,
-    output: std::path::PathBuf,
-    ring: Option<Ring>,
-    earlier: Earlier,
+    pub(super) cpu_before_ns: u64,
+    pub(super) output: std::path::PathBuf,
+    pub(super) ring: Option<Ring>,
+    pub(super) earlier: Earlier,
 }
 
 #[derive(Debug, Default)]
-struct Earlier {
+pub(super) struct Earlier {
     lost: BTreeMap<String, u64>,
     overhead: Option<Overhead>,
     bpf_cpu_ns: u64,
 }
 
 impl Session {
-    pub(crate) fn begin(started: Started, root: Root) -> Self {
-        let roster = started.collector.roster().clone();
-        let cpu_before_ns = host_sample::read(&root, None).map_or(0, |host| host.recorder_cpu_ns);
-        Self {
-            collector: started.collector,
-            profiler: started.profiler,
-            recording: started.recording,
-            knobs: started.knobs,
-            root,
-            pending: Facts::default(),
-            roster,
-            slow: started.slow,
-            vms_dropped: 0,
-            no_command: started.no_command,
-            cpus: started.cpus,
-            start_ns: started.start_ns,
-            last_flush_ns: started.start_ns,
-            last_sample_ns: 0,
-            last_look_ns: 0,
-            halts: 0,
-            exits: 0,
-            lost: BTreeMap::new(),
-            peak_rss: 0,
-            cpu_before_ns,
-            output: started.output,
-            ring: started.ring,
-            earlier: Earlier::default(),
-        }
-    }
-
     /// Gives up the rights that recording does not take. It goes on without that too, and says so.
     pub(super) fn confine(&mut self, ends_command: bool) {
         let duties = Duties {
@@ -125,10 +95,10 @@ impl Session {
         &mut self,
         duration: Option<Duration>,
         interrupt: &Interrupt,
-        child: &Child,
+        command: Option<&Running>,
     ) -> Result<String, Failure> {
         let mut progress = Progress::start(duration);
-        let pause = if child.is_there() || self.profiler.is_some() {
+        let pause = if command.is_some() || self.profiler.is_some() {
             DRAIN_OFTEN
         } else {
             DRAIN
@@ -138,7 +108,7 @@ impl Session {
             if let Some(signal) = interrupt.came() {
                 return Ok(signal.to_owned());
             }
-            if child.has_ended() {
+            if command.is_some_and(Running::has_ended) {
                 return Ok("command ended".to_owned());
             }
             let elapsed = Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.start_ns));

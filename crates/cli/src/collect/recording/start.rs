@@ -1,43 +1,32 @@
 //! From what was asked for to a recording that has begun.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::files::directory::is_unused;
 use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::Recording;
-use haltwise_core::event::Vm;
+use haltwise_core::event::{Facts, Vm};
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::topology::Cpu;
-use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::cpus::Cpus;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
 use haltwise_host::usage::Slow;
+use haltwise_host::{clock, host_sample};
 
 use super::RecordingRequest;
 use super::ring::Ring;
-use crate::collect::attach::{attach, attach_idle, check_kvm, explain, select, this_host};
-use crate::collect::exits;
+use super::session::{Earlier, Session};
+use crate::collect::attach::{
+    attach, attach_idle, check_kvm, explain, recorded_exits, select, this_host,
+};
 use crate::exit::{Exit, Failure};
 use crate::prices::kept;
-
-pub(crate) struct Started {
-    pub(crate) collector: Box<dyn Collector>,
-    pub(crate) profiler: Option<Profiler>,
-    pub(crate) recording: Recording,
-    pub(crate) knobs: Watch,
-    pub(crate) slow: Slow,
-    pub(crate) start_ns: u64,
-    pub(crate) output: std::path::PathBuf,
-    pub(crate) ring: Option<Ring>,
-    /// Names that VMMs were not given are not stored.
-    pub(crate) no_command: bool,
-    pub(crate) cpus: Cpus,
-}
 
 /// Refuses a directory in use before anything is attached.
 pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
@@ -56,11 +45,11 @@ pub(crate) fn start(
     wanted: &RecordingRequest,
     root: &Root,
     ring: Option<Ring>,
-) -> Result<Started, Failure> {
+) -> Result<Session, Failure> {
     if wanted.side.is_host() {
         check_kvm(root)?;
     }
-    let exits = exits::recorded(wanted.exits.as_ref(), wanted.rung, root)?;
+    let exits = recorded_exits(wanted.exits.as_ref(), wanted.rung, root)?;
     let options = CollectOptions {
         mode: wanted.mode,
         vms: select(&wanted.vms, root)?,
@@ -107,17 +96,31 @@ pub(crate) fn start(
         Some(ring) => ring.create(&ring.current, info)?,
         None => Recording::create(&wanted.output, info)?,
     };
-    Ok(Started {
+    let cpu_before_ns = host_sample::read(root, None).map_or(0, |host| host.recorder_cpu_ns);
+    Ok(Session {
+        roster: collector.roster().clone(),
         collector,
         profiler,
         recording,
         knobs,
-        slow,
-        start_ns,
-        output: wanted.output.clone(),
-        ring,
+        root: root.clone(),
+        pending: Facts::default(),
+        vms_dropped: 0,
         no_command: wanted.no_command,
         cpus,
+        start_ns,
+        last_flush_ns: start_ns,
+        last_sample_ns: 0,
+        last_look_ns: 0,
+        halts: 0,
+        exits: 0,
+        lost: BTreeMap::new(),
+        peak_rss: 0,
+        slow,
+        cpu_before_ns,
+        output: wanted.output.clone(),
+        ring,
+        earlier: Earlier::default(),
     })
 }
 

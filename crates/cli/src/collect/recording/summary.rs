@@ -10,14 +10,13 @@ use serde::Serialize;
 
 use super::RecordingRequest;
 use super::ring::RingSummary;
-use super::start::Started;
+use super::session::Session;
 use crate::exit::Failure;
 use crate::number::{counted, whole};
 use crate::terminal;
 
-impl Started {
+impl Session {
     pub(crate) fn greeting(&self, wanted: &RecordingRequest) -> String {
-        let roster = self.collector.roster();
         let end = match (wanted.duration, wanted.command.is_empty()) {
             (Some(duration), _) => format!("For {:.1} s, or until Ctrl-C", duration.as_secs_f64()),
             (None, true) => "Ctrl-C to end".to_owned(),
@@ -25,8 +24,8 @@ impl Started {
         };
         format!(
             "Recording halts of {} ({}) and of those to come, by {}. {end}.",
-            counted(roster.vms.len() as u64, "VM"),
-            counted(roster.vcpus.len() as u64, "vCPU"),
+            counted(self.roster.vms.len() as u64, "VM"),
+            counted(self.roster.vcpus.len() as u64, "vCPU"),
             self.collector.rung(),
         )
     }

@@ -6,8 +6,7 @@ use haltwise_core::event::{HostSample, Knob, Lost};
 use haltwise_core::verify::loss::Losses;
 use haltwise_core::verify::settings::Track;
 
-use crate::reading::open::in_a_line;
-use crate::reading::opened::{Broken, Opened};
+use crate::reading::opened::{Broken, Opened, in_a_line};
 
 /// How far around a loss its events may lie where the recorder left no samples of its own: as far as
 /// these would be apart.

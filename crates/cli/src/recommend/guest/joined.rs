@@ -18,7 +18,7 @@ use haltwise_document::figures;
 use crate::exit::{Exit, Failure};
 use crate::page::harmless;
 use crate::prices::{self, GivenCosts, Known};
-use crate::reading::knobs::knobs_of;
+use crate::reading::given::knobs_of;
 use crate::reading::load::{OverTime, load};
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};

@@ -172,18 +172,13 @@ fn shown_path(path: &Path) -> String {
 }
 
 fn notes(opened: &Opened, played: &play::PlayedCapture) -> Vec<String> {
-    let info = opened.info();
     let notes = opened.capture().notes();
     let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
-    let lost: u64 = total(
-        (opened.lost_by_place().iter())
-            .filter(|(place, _)| !info.is_in_counts(place))
-            .map(|(_, count)| count),
-    );
+    let lost: u64 = total(opened.lost_by_place().values());
     if lost > 0 {
         notes.push(format!("{lost} events were lost"));
     }
-    if played.out_of_order > 0 && info.halts_out_of_order == 0 {
+    if played.out_of_order > 0 {
         notes.push(format!(
             "{} halts are out of order, and left out",
             played.out_of_order

@@ -1,15 +1,15 @@
-//! `vms`: the VMs that were seen, as the roster in `capture.json` names them.
+//! VMs and vCPUs that were seen, as the roster in `capture.json` names them.
 
 use arrow_array::ArrayRef;
-use haltwise_core::event::{Observable, Vm};
+use haltwise_core::event::{Observable, Vcpu, Vm};
 use haltwise_core::identity::Identity;
 
 use crate::cells::{Cell, Field, computed};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
 
-columns! {
-    pub(crate) COLUMNS {
+table! {
+    Vms: Vm {
         vm: U32, "The number that `vm` columns hold.";
         name: Text, "What its operator calls it; else the process's name and number.";
         vmm: Text, "`qemu`, `crosvm`, `firecracker`, `cloud-hypervisor`, `haltwise-lab`, `other`.";
@@ -63,10 +63,7 @@ columns! {
         ceiling_settable: Bool, null "not known",
             "Whether its ceiling could be set from outside its VMM (docs/ceilings.md). Older captures lack it.";
     }
-}
-
-row! {
-    Vm of Vms, COLUMNS {
+    of {
         index as "vm", name, vmm, key, observable, from_ns/later, to_ns/later, paused,
         identity, machine, threads, ceiling_settable/later
     }
@@ -110,5 +107,28 @@ impl Field for Identity {
         let rows = 0..columns.len();
         let of_row = |row: usize| std::array::from_fn(|kind| names[kind][row].clone());
         Ok(rows.map(|row| Self::from_names(of_row(row))).collect())
+    }
+}
+
+table! {
+    Vcpus: Vcpu {
+        vm: U32, "Its VM.";
+        vcpu: U32, "Its number.";
+        tid: U32, "The thread that runs it.";
+        window_ns: U32, null "not readable", "Window when last looked at.";
+        ceiling_ns: U32, null "not readable", "Ceiling when last looked at.";
+        ceiling_source: Name, "Who set it, as in `halts`.";
+        guest_veto: Bool, null "not readable",
+            "The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL`, bit 0 clear).";
+        cpu_ns: U64, null "not known", "CPU time of its thread in the VM's `threads_ns`. Older captures lack it.";
+        queued_ns: U64, null "not known",
+            "Time in which its thread was runnable and waited for a CPU. Older captures lack it.";
+        guest_ns: U64, null "not known",
+            "CPU time in the guest, as the kernel's tick samples it: 0 where the kernel counts none. Older captures lack it.";
+        real_time: Bool, null "not known",
+            "Its thread has the policy `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`. Older captures lack it.";
+    }
+    of {
+        vm, id as "vcpu", tid, window_ns, ceiling_ns, ceiling_source, guest_veto, time
     }
 }
