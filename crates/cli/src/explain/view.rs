@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use haltwise_core::explain::cost::{Cost, Gain, Of, SHOWN_FROM_NS_PER_S};
 use haltwise_core::explain::evidence::Evidence;
-use haltwise_core::explain::registry;
 use haltwise_core::explain::remedy::Remedy;
-use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain};
+use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain, rules_for};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster, Side};
 use haltwise_document::figures;
@@ -212,7 +211,7 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvi
         },
         lambda,
         recommendation: told.recommendation,
-        rules: registry::of(&evidence).len(),
+        rules: rules_for(&evidence).len(),
         findings: explained
             .findings
             .into_iter()
@@ -267,8 +266,8 @@ fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
 fn remedy_view(remedy: Remedy) -> RemedyTerms {
     RemedyTerms {
         text: remedy.text.into_owned(),
-        price: remedy.terms.price(),
-        harm: remedy.terms.harm(),
+        price: remedy.terms.price,
+        harm: remedy.terms.harm,
     }
 }
 

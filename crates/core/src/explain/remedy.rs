@@ -5,28 +5,13 @@
 //! cannot give a remedy without a kind and without its [`Terms`], price and harm. A table of tests (`test/guards.rs`)
 //! has each kind of each rule, on evidence on which it is given and on evidence that makes it harmful; a law over all
 //! rules holds that no other kind is given.
-//!
-//! | kind | does harm where |
-//! |---|---|
-//! | any | what it takes is worth at least what the finding costs, both by the goal's weight |
-//! | [`Does::HostPollsMore`] | other tasks want the CPU, or the CPUs are not idle enough; the guest disabled host polling; `tune` recommends otherwise |
-//! | [`Does::HostPollsLess`] | polling pays (what the polls spare counts as taken); `tune` recommends otherwise |
-//! | [`Does::GuestPolls`] | other tasks want the CPU, which a guest that polls does not give up, or the CPUs are not idle enough; `tune` recommends otherwise for a guest that recorded itself |
-//! | [`Does::GuestPollsLess`] | no other task wants the CPUs, or it is not known that one does; for a guest that recorded itself, where polling pays or `tune` recommends otherwise |
-//! | [`Does::TrapsHalts`] | no other task wants the CPUs: an exit and a wake-up for each halt, for nothing |
-//! | [`Does::NoPauseExits`], [`Does::HaltsInGuest`] | other tasks want the CPU, or it is not known that none does |
-//! | [`Does::WaitsForTimers`] | other tasks want the CPU |
-//! | [`Does::ForWindows`] | the guest uses KVM's paravirtual interface, which Windows does not |
-//! | [`Does::ForLinux`] | the guest uses Hyper-V's interface, which a Linux guest of KVM does not |
-//! | [`Does::LoadsModule`] | the module has that setting already: loading it again stops every VM for nothing |
-//! | [`Does::SparesExits`], [`Does::SparesVmm`], [`Does::SparesCpus`], [`Does::Nothing`] | nothing that a recording shows: they take no CPU from any task |
 
 use std::borrow::Cow;
 
 use super::contention::Contention;
 use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
-use super::say::percent;
+use super::prelude::percent;
 use super::terms::{HOST_POLLS_FOR_GUEST, HOST_POLLS_LESS, HOST_POLLS_MORE, Terms};
 use super::{Found, Who};
 use crate::account::Account;
