@@ -15,7 +15,6 @@
 //! the halt's own `kvm_halt_poll_ns`; without one it is what the last one left, clamped to the ceiling
 //! as KVM does (since 6.1) at entry. A ceiling below what the rule left shows itself by that clamp.
 
-mod ceiling;
 pub mod group;
 pub mod idle;
 mod order;

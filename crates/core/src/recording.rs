@@ -61,7 +61,7 @@ impl Mode {
     }
 }
 
-/// A name that is no source or mode.
+/// A text that is none of the names it may be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is none of {known}")]
 pub struct UnknownName {
@@ -69,16 +69,19 @@ pub struct UnknownName {
     known: &'static str,
 }
 
+impl UnknownName {
+    pub(crate) fn new(given: &str, known: &'static str) -> Self {
+        let given = given.to_owned();
+        Self { given, known }
+    }
+}
+
 impl FromStr for Rung {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::from_name(text)
-            .filter(|rung| *rung != Self::Import)
-            .ok_or_else(|| UnknownName {
-                given: text.to_owned(),
-                known: "bpf, tracepoints, cpuidle",
-            })
+        let rung = Self::from_name(text).filter(|rung| *rung != Self::Import);
+        rung.ok_or_else(|| UnknownName::new(text, "bpf, tracepoints, cpuidle"))
     }
 }
 
@@ -86,10 +89,7 @@ impl FromStr for Mode {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::from_name(text).ok_or_else(|| UnknownName {
-            given: text.to_owned(),
-            known: "full, counts, stats",
-        })
+        Self::from_name(text).ok_or_else(|| UnknownName::new(text, "full, counts, stats"))
     }
 }
 
