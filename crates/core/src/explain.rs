@@ -3,16 +3,6 @@
 //! A rule is a constant and a line in [`RULES`]. It looks at the [`Evidence`] and answers with what it found, or with
 //! what it lacks to judge. A rule that lacks something never says that all is well.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`evidence`] | what rules look at: guests with their accounts |
-//! | [`contention`] | whether other tasks want the CPUs |
-//! | [`cost`] | what findings cost, in one unit, and from when on they are shown |
-//! | [`remedy`] | what can be done, and the guards that keep a remedy from doing harm |
-//! | [`terms`] | what a remedy costs, and when it does harm, in words |
-//! | [`in_guest`] | the rules for a guest that recorded itself, and what they look at |
-//! | `ceilings`, `clocks`, `cpus`, `devices`, `exits`, `guests` | the rules for a host |
-//!
 //! A share counts as evidence with its interval ([`crate::stats::Share`]): a rule asks whether it is above a
 //! threshold whatever chance did, so that a few events show nothing. Thresholds that several rules share are
 //! here; each rule documents its own.
@@ -51,7 +41,6 @@ const STORM_PER_S: f64 = 1_000.0;
 /// takes at most 133 and 170 us to leave (`drivers/idle/intel_idle.c`), a switch some 10.
 const LONG_NS: u64 = 200_000;
 
-/// The rule that names vCPUs which never halt.
 pub const NEVER_HALTS: &str = "guest-never-halts";
 
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +93,6 @@ pub fn rules_for(evidence: &Evidence<'_>) -> &'static [Rule] {
     }
 }
 
-/// Answer of a rule.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judgement {
     pub found: Vec<Found>,
@@ -133,19 +121,16 @@ impl From<Option<Found>> for Judgement {
     }
 }
 
-/// One thing that a rule found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub who: Who,
     /// Observation, with its numbers.
     pub signature: String,
-    /// Where it comes from.
     pub cause: String,
     /// Possible remedies, each independent of the others.
     pub remedies: Vec<Remedy>,
     /// Cost of the cause, and so the most that a remedy can save; `None` where that cannot be computed.
     pub cost: Option<Cost>,
-    /// How sure cause and remedy are.
     pub sure: Sure,
 }
 
@@ -186,7 +171,6 @@ impl Sure {
     }
 }
 
-/// Something found, by which rule.
 #[derive(Debug, Clone)]
 pub struct Finding {
     pub rule: &'static Rule,
@@ -201,7 +185,6 @@ pub struct Withheld {
     pub who: Who,
     pub signature: String,
     pub remedy: Remedy,
-    /// Why it would do harm.
     pub why: String,
 }
 
@@ -210,24 +193,20 @@ pub struct Withheld {
 pub struct Small {
     pub rule: &'static Rule,
     pub findings: usize,
-    /// Total cost of the findings.
     pub cost: Cost,
 }
 
-/// A rule that could not judge.
 #[derive(Debug, Clone)]
 pub struct Blind {
     pub rule: &'static Rule,
     pub reason: String,
 }
 
-/// Results of all rules.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
     /// Problems found that can be corrected. Findings of a rule stand together; the rule whose findings cost
     /// most comes first, one whose cost is not known last.
     pub findings: Vec<Finding>,
-    /// Remedies that would do harm.
     pub withheld: Vec<Withheld>,
     /// Rules whose findings together cost less than [`cost::SHOWN_FROM_NS_PER_S`], the most expensive first.
     pub small: Vec<Small>,

@@ -2,13 +2,6 @@
 //!
 //! A recorder hands over [`Sample`]s with the stacks, symbols and threads that they point to
 //! ([`Rows`]). [`account`] adds up equal samples; everything else is computed from that sum.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`sample`] | samples, and what they point to |
-//! | [`account`] | samples added up by thread, exit and stack |
-//! | [`area`] | what of KVM and the kernel a stack was busy with, and which exit it handles |
-//! | [`tree`] | hot symbols; stacks as a tree: flame graphs, folded stacks |
 
 pub mod account;
 pub mod area;

@@ -36,7 +36,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// Whether it is the host's.
     pub fn is_host(&self) -> bool {
         *self == Self::Host
     }
@@ -103,7 +102,6 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// A field, and why it is missing.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -115,7 +113,6 @@ impl Missing {
 /// Bytes of records that may wait in the recorder's memory: more than 800,000 halts.
 pub const MOST_WAITING_BYTES: u64 = 64 << 20;
 
-/// Cost of the recorder itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Overhead {
     /// CPU time of the recorder's process.
@@ -150,7 +147,6 @@ impl Overhead {
     }
 }
 
-/// All VMs that were seen, and their vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Roster {
     pub vms: Vec<Vm>,

@@ -20,11 +20,8 @@ use crate::units::Nanos;
 /// A gap process as written on a command line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GapSpec {
-    /// Always the same.
     Fixed(Nanos),
-    /// Evenly between two values, both included.
     Uniform(Nanos, Nanos),
-    /// Exponential with this mean.
     Exp(Nanos),
     /// The first value with this probability, else the second.
     Bimodal(f64, Nanos, Nanos),
@@ -149,7 +146,6 @@ pub fn parse_trace(text: &str) -> Result<Vec<Nanos>, GapSpecError> {
     }
 }
 
-/// Draws the gaps of a process, for ever.
 #[derive(Debug, Clone)]
 pub struct Gaps {
     spec: GapSpec,
@@ -186,7 +182,6 @@ impl Gaps {
         })
     }
 
-    /// The spec that these gaps follow.
     pub fn spec(&self) -> &GapSpec {
         &self.spec
     }

@@ -25,15 +25,11 @@ pub const THIS_VM: VmIndex = VmIndex(0);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Period {
     pub cpu: u32,
-    /// When the first state was entered.
     pub start_ns: u64,
-    /// When the last one was left.
     pub end_ns: u64,
-    /// Time in the polling state.
     pub poll_ns: u64,
     /// Time in the other.
     pub halt_ns: u64,
-    /// The polling state was entered.
     pub polled: bool,
     /// Another state was entered, after it or at once.
     pub halted: bool,
@@ -43,7 +39,6 @@ pub struct Period {
     pub limit_ns: Option<u32>,
     /// And when the next one began.
     pub limit_next_ns: Option<u32>,
-    /// The governor's call of grow or shrink.
     pub change: Option<Call>,
     pub wake: WakeSource,
     /// When that was due or was sent.
@@ -100,12 +95,10 @@ impl Period {
 pub struct IdleEvent {
     /// When, on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Which CPU is concerned.
     pub cpu: u32,
     pub what: Did,
 }
 
-/// Action by or on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     /// `power:cpu_idle`: it enters a state.
@@ -129,7 +122,6 @@ pub enum Did {
     Switch,
 }
 
-/// Folds the events of all CPUs.
 #[derive(Debug, Default)]
 pub struct IdleDecoder {
     cpus: BTreeMap<u32, Cpu>,
@@ -163,18 +155,14 @@ impl IdleDecoder {
 struct Cpu {
     /// The period under way, or over and not yet given; `None` before the first.
     period: Option<Period>,
-    /// The state entered last polls.
     polls: bool,
     entered_ns: u64,
     /// When it was left; `None` while it lasts.
     left_ns: Option<u64>,
     /// Its governor's limit, since a call of grow or shrink said it.
     limit_ns: Option<u32>,
-    /// Another task ran since the last state.
     switched: bool,
-    /// When another CPU woke it by a store.
     stored_ns: Option<u64>,
-    /// When another CPU sent it an interrupt.
     sent_ns: Option<u64>,
     /// The interrupt that counts is the timer's, and it is not known yet when its first timer was due.
     asks_due: bool,

@@ -254,7 +254,6 @@ impl Thread {
 /// is the ceiling itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum SeenCeiling {
-    /// Nothing yet.
     #[default]
     Unseen,
     /// A larger window was cut down to this.

@@ -106,7 +106,6 @@ impl Kind {
     }
 }
 
-/// Counted event, to the last detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cause {
     pub kind: Kind,

@@ -28,12 +28,10 @@ pub struct Names {
 }
 
 impl Names {
-    /// Takes over what a kernel says.
     pub fn tell(&mut self, isa: Isa, reason: u32, name: impl Into<String>) {
         self.told.insert((isa, reason), name.into());
     }
 
-    /// The name of a reason.
     pub fn reason(&self, isa: Isa, reason: u32) -> String {
         if isa == Isa::Vmx && reason & !VMX_NUMBER != 0 {
             let name = self.plain(isa, reason & VMX_NUMBER);

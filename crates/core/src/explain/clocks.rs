@@ -83,7 +83,6 @@ const ABOVE: f64 = 0.03;
 /// How far below: a busy host merges ticks that it could not deliver in time.
 const BELOW: f64 = 0.1;
 
-/// Share of the wakes that are the timer's.
 const MOSTLY: f64 = 0.9;
 
 /// Halted for at least this share of the time: "otherwise idle".

@@ -11,14 +11,11 @@ use super::evidence::Evidence;
 use super::prelude::percent;
 use crate::account::Account;
 
-/// Whether others want the CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contention {
     /// They do: how that is known.
     Wanted(String),
-    /// They do not.
     Free,
-    /// The recording does not tell.
     Unknown,
 }
 
@@ -55,7 +52,6 @@ impl Contention {
         }
     }
 
-    /// Whether that is known.
     pub fn is_wanted(&self) -> bool {
         matches!(self, Self::Wanted(_))
     }

@@ -170,7 +170,6 @@ pub(super) const DEEP_IDLE: Rule = Rule {
 /// Median wake-up latency that shows deep states: a wake-up from a shallow one takes some 10 to 50 us.
 const DEEP_NS: u64 = 80_000;
 
-/// Latency of a wake-up from a shallow state.
 const SHALLOW_NS: u64 = 30_000;
 
 /// The first deep state: 0 polls or is C1, 1 is C1 or C1E.
@@ -303,7 +302,6 @@ const NO_IDLE_HLT: Remedy = Remedy::new(
     "Where no guest stalls: then it costs exits and cures nothing.",
 );
 
-/// `SVM_EXIT_IDLE_HLT`.
 const IDLE_HLT: u32 = 0xa6;
 
 fn idle_hlt(evidence: &Evidence<'_>) -> Judgement {

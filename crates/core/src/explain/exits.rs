@@ -39,7 +39,7 @@ const EMULATED: &str = "The local APIC is emulated by KVM: hardware virtualisati
 const BY_HYPERV: &str = "The guest writes Hyper-V's registers in place of the APIC's: hardware virtualisation of the \
                          APIC is missing, switched off, or inhibited. `hv-synic` without `hv-avic` inhibits it.";
 
-/// All remedies_for_apic; the one for Hyper-V's interface comes first.
+/// All remedies; the one for Hyper-V's interface comes first.
 fn remedies_for_apic(by_hyperv: bool) -> Vec<Remedy> {
     let avic = Remedy::under(
         Does::ForWindows,

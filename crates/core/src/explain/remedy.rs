@@ -27,7 +27,6 @@ use crate::stats::Fold;
 pub enum Does {
     HostPollsMore(Lever),
     HostPollsLess(Lever),
-    /// The guest polls before it halts.
     GuestPolls,
     /// Halts exit to the host.
     TrapsHalts,
@@ -35,11 +34,9 @@ pub enum Does {
     NoPauseExits,
     /// The guest is given what Windows needs: Hyper-V's interface.
     ForWindows,
-    /// A setting of a Linux guest.
     ForLinux,
     /// KVM's vendor module is loaded with a setting: a parameter that is 1 or Y.
     LoadsModule(&'static [&'static str]),
-    /// The guest polls no more before it halts.
     GuestPollsLess,
     /// Halts stay inside the guest.
     HaltsInGuest,
@@ -75,10 +72,8 @@ impl Lever {
     }
 }
 
-/// Something that can be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedy {
-    /// Kind of the remedy.
     pub does: Does,
     /// A command, or a setting, in a sentence.
     pub text: Cow<'static, str>,
@@ -89,7 +84,6 @@ pub struct Remedy {
     pub takes: Cost,
 }
 
-/// Verdict of the guard on a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guarded {
     Given,
@@ -168,7 +162,6 @@ impl Remedy {
         }
     }
 
-    /// The same, and what it takes.
     #[must_use]
     pub fn taking(self, takes: Cost) -> Self {
         Self { takes, ..self }
@@ -348,7 +341,6 @@ pub(super) fn advice(evidence: &Evidence<'_>, more: bool) -> String {
     }
 }
 
-/// Whether a module has a parameter set already.
 fn already(evidence: &Evidence<'_>, names: &[&str]) -> Guarded {
     let is_on = |name: &&&str| matches!(evidence.setting(name), Some("Y" | "1"));
     match names.iter().find(is_on) {
@@ -357,7 +349,6 @@ fn already(evidence: &Evidence<'_>, names: &[&str]) -> Guarded {
     }
 }
 
-/// Observations of the subject of a finding.
 struct Seen {
     account: Account,
     is_vetoed: bool,

@@ -4,7 +4,6 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     pub price: &'static str,
-    /// When it does harm.
     pub harm: &'static str,
 }
 
@@ -26,14 +25,12 @@ pub(super) const HOST_POLLS_LESS: Terms = Terms::new(
     "A guest whose replies come within the window: each of them gets later.",
 );
 
-/// The guest polls more before it executes HLT.
 pub(super) const GUEST_POLLS_MORE: Terms = Terms::new(
     "CPU time and power: a poll that ends by its limit takes the whole limit, and then the CPU executes HLT all the \
      same. The host sees the vCPU as busy.",
     "Where the host has other work for the CPU (steal): it cannot end a guest's poll, as it ends its own.",
 );
 
-/// The guest polls less before it executes HLT.
 pub(super) const GUEST_POLLS_LESS: Terms = Terms::new(
     "Latency: halts that a poll ended until now take an exit, and the wake-up of a vCPU.",
     "A guest on CPUs of its own whose tasks wake each other within the limit: each wake gets later, and needs an \
@@ -52,7 +49,6 @@ pub(super) const NOTHING_DONE: Terms = Terms::new(
     "None, as long as what is read from the recording takes it into account.",
 );
 
-/// Fewer vCPUs, or more CPUs for them.
 pub(super) const FEWER_VCPUS: Terms = Terms::new(
     "The CPUs that are added, or another host for the VMs that leave; a VM with fewer vCPUs has less throughput at \
      its peak.",

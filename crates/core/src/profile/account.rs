@@ -10,12 +10,9 @@ use crate::exit::names::Names;
 use crate::ids::{Tid, VcpuId, VmIndex};
 use crate::stats::{Fold, Share, Z};
 
-/// A thread of a VMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// It runs this vCPU.
     Vcpu(VcpuId),
-    /// It runs none.
     Thread(Tid),
 }
 
@@ -36,7 +33,6 @@ pub enum ExitOf {
 }
 
 impl ExitOf {
-    /// Name of the exit.
     pub fn name(self, names: &Names) -> String {
         match self {
             Self::Guest => "guest".to_owned(),
@@ -54,16 +50,13 @@ impl ExitOf {
 pub struct Site {
     pub vm: Option<VmIndex>,
     pub who: Who,
-    /// The exit being handled.
     pub exit: ExitOf,
     pub hit: Hit,
-    /// Area of the code that was hit.
     pub area: Area,
     /// The stack; 0 where there is none.
     pub stack: u64,
 }
 
-/// Samples added up.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     pub events: BTreeMap<Event, BTreeMap<Site, Sum>>,
@@ -83,7 +76,6 @@ impl Account {
         }
     }
 
-    /// Takes a sample in.
     pub fn book(&mut self, sample: &Sample, book: &Book) {
         let known = || self.vcpus.get(&(sample.vm?, sample.tid)).copied();
         let vcpu = sample.vcpu.or_else(known);
@@ -148,7 +140,6 @@ fn exit_of(sample: &Sample, handler: Option<&'static str>) -> ExitOf {
     }
 }
 
-/// Totals of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
     pub samples: u64,
@@ -163,7 +154,6 @@ folds! {
 }
 
 impl Sum {
-    /// One sample of so much weight.
     pub fn one(weight: u64) -> Self {
         Self {
             samples: 1,

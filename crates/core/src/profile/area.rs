@@ -272,7 +272,6 @@ fn bare(symbol: &str) -> &str {
     symbol.strip_prefix("asm_").unwrap_or(symbol)
 }
 
-/// The area of one function, where it has one.
 fn of_symbol(symbol: &str) -> Option<Area> {
     let begins = |begin: &&str| bare(symbol).starts_with(*begin);
     let found = AREAS

@@ -54,7 +54,6 @@ crate::names! {
 }
 
 impl Hit {
-    /// Whether the guest ran.
     pub fn is_guest(self) -> bool {
         matches!(self, Self::GuestKernel | Self::GuestUser)
     }
@@ -73,7 +72,6 @@ crate::names! {
     }
 }
 
-/// One sample of one thread of a VMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// When, on the host's `CLOCK_MONOTONIC`.
@@ -90,7 +88,6 @@ pub struct Sample {
     pub hit: Hit,
     /// The row of its stack in the table of stacks; 0 where there is none: the guest's is not walked.
     pub stack: u64,
-    /// Between guest and host.
     pub phase: Phase,
     /// Architecture of the exit's reason.
     pub isa: Isa,
@@ -142,7 +139,6 @@ impl Frame {
     }
 }
 
-/// A chain of calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
     /// Its number, from 1 on. Two may hold the same frames.
@@ -167,7 +163,6 @@ pub struct Thread {
 /// `perf_event_max_stack` was raised.
 const FRAMES_MOST: usize = 1024;
 
-/// Frames, stacks and threads that samples point to.
 #[derive(Debug, Clone, Default)]
 pub struct Book {
     frames: BTreeMap<u64, Frame>,
@@ -176,7 +171,6 @@ pub struct Book {
 }
 
 impl Book {
-    /// Takes over a frame.
     pub fn frame(&mut self, frame: Frame) {
         self.frames.insert(frame.id, frame);
     }
@@ -211,7 +205,6 @@ impl Book {
         stack != 0 && self.stacks.get(&stack).is_none_or(|stack| stack.cut)
     }
 
-    /// The name of a thread, where it is known.
     pub fn name(&self, vm: Option<VmIndex>, tid: Tid) -> Option<&str> {
         self.threads.get(&(vm, tid))?.as_deref()
     }

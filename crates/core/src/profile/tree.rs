@@ -21,7 +21,6 @@ pub struct Symbol {
     pub space: Option<Space>,
 }
 
-/// How hot a symbol is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Heat {
     /// Samples that hit it.
@@ -80,28 +79,21 @@ pub fn symbols<'a>(
     heats
 }
 
-/// Kind of a step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Root,
     Vm,
     /// A vCPU or another thread.
     Thread,
-    /// An exit being handled.
     Exit,
     Guest,
-    /// A function of user space.
     User,
-    /// A function of the kernel.
     Kernel,
-    /// Code that is not known.
     Unknown,
 }
 
-/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// Name of the step.
     pub name: String,
     pub kind: Kind,
     /// The module of a function; else empty.
@@ -118,24 +110,19 @@ impl Step {
     }
 }
 
-/// How sites are named.
 #[derive(Debug, Clone, Copy)]
 pub struct Naming<'a> {
-    /// Frames, stacks and threads that samples point to.
     pub book: &'a Book,
-    /// Names of exit reasons.
     pub reasons: &'a Names,
     pub vms: &'a BTreeMap<VmIndex, String>,
 }
 
 impl Naming<'_> {
-    /// The name of a VM.
     pub fn vm(&self, vm: Option<VmIndex>) -> String {
         let name = vm.and_then(|vm| self.vms.get(&vm));
         name.map_or_else(|| "unknown VM".to_owned(), Clone::clone)
     }
 
-    /// The name of a thread.
     pub fn thread(&self, site: &Site) -> String {
         match site.who {
             Who::Vcpu(vcpu) => format!("vCPU {vcpu}"),
@@ -181,7 +168,6 @@ impl Naming<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub step: Step,
-    /// Samples that ended here.
     pub own: Sum,
     /// Samples that ended here or further in.
     pub all: Sum,
