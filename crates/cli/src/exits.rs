@@ -1,6 +1,5 @@
 //! Exits: which reasons, how many, how long, and whose.
 
-pub(crate) mod build;
 pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod view;

@@ -1,6 +1,5 @@
 //! Hot spots: where the samples of a capture lie.
 
-pub(crate) mod build;
 pub(crate) mod flame;
 pub(crate) mod load;
 pub(crate) mod page;

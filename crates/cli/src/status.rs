@@ -1,8 +1,7 @@
 //! Output of `haltwise status`: the settings, who set them, which VMs follow, and the state of the journal.
 //!
-//! [`collect`] asks, [`view`] holds the answers, [`text`] lays them out. Changes nothing.
+//! [`view`] asks and holds the answers, [`text`] lays them out. Changes nothing.
 
-mod collect;
 mod text;
 mod view;
 
@@ -12,7 +11,7 @@ use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
 
 pub(crate) fn run(root: &Root, shown: &Shown) -> Outcome {
-    let status = collect::collect(root)?;
+    let status = view::collect(root)?;
     shown.print_text(&status, |style| {
         text::render(&status, style.width, shown.rows())
     })?;

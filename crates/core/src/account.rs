@@ -4,17 +4,6 @@
 //! the same. Accounts of parts add up to the account of the whole, so a VM is the sum of its vCPUs
 //! and a host the sum of its VMs. An account is as large after ten thousand million halts as after
 //! ten. It draws no chart and prints nothing: that is the rim's.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`parts`] | halted time split into poll, sleep and wake-up latency |
-//! | [`series`] | windows and polling over time, in slots that widen by themselves |
-//! | [`seen`] | ceilings, settings, losses: small tables that cannot grow without end |
-//! | `sums` | what is a sum, and sums of fields |
-//! | [`within`] | what of it lies within the time in which the VM was watched |
-//! | [`idle`] | how long the CPUs were in each state of cpuidle |
-//! | [`ledger`] | the accounts of all vCPUs, and what the host says of itself |
-//! | [`worth`] | what polling cost here and what it spared |
 
 pub mod idle;
 pub mod ledger;
@@ -66,15 +55,11 @@ pub struct Account {
     pub gap_ns: LogHist,
     /// Wake-up latency of halts that waited.
     pub wake_latency_ns: LogHist,
-    /// Time polled by successful polls.
     pub poll_success_ns: LogHist,
     /// Time polled by polls that ended in a wait.
     pub poll_fail_ns: LogHist,
-    /// Windows at entry.
     pub window_ns: LogHist,
-    /// Halts that lack a field.
     pub unknown: Unknown,
-    /// Windows and polling over time.
     pub series: Series,
     /// The window that the newest halt left behind. Of several vCPUs: of the one that halted last.
     pub window_now: Newest<u32>,
@@ -89,7 +74,6 @@ pub struct Account {
     edges: Edges,
 }
 
-/// A ceiling and who set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ceiling {
     pub ns: u32,
@@ -175,7 +159,6 @@ impl Account {
         }
     }
 
-    /// Adds one call of grow or shrink.
     pub fn window(&mut self, change: &WindowChange) {
         count(&mut self.grows, change.grow);
         count(&mut self.shrinks, !change.grow);
@@ -332,9 +315,7 @@ folds! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
     pub p50: u64,
-    /// 95 of 100 are at most this.
     pub p95: u64,
-    /// 99 of 100 are at most this.
     pub p99: u64,
     pub max: u64,
 }

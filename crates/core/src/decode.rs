@@ -15,7 +15,6 @@
 //! the halt's own `kvm_halt_poll_ns`; without one it is what the last one left, clamped to the ceiling
 //! as KVM does (since 6.1) at entry. A ceiling below what the rule left shows itself by that clamp.
 
-mod ceiling;
 pub mod group;
 pub mod idle;
 mod order;
@@ -32,7 +31,6 @@ use crate::kvm::rule::Clamp;
 pub use self::order::Order;
 use self::thread::{Assumed, Thread};
 
-/// A tracepoint that fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When, on `CLOCK_MONOTONIC`.
@@ -40,16 +38,13 @@ pub struct Event {
     pub what: What,
 }
 
-/// Which tracepoint, with its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// `kvm:kvm_vcpu_wakeup`: a halt of the running thread ended.
     VcpuWakeup {
         tid: Tid,
         ns: u64,
-        /// It was scheduled out.
         waited: bool,
-        /// KVM counts the wake-up as valid.
         valid: bool,
         /// Wake-up latency, 0 where KVM does not know it; `None` in a kernel that does not tell.
         latency_ns: Option<u64>,
@@ -77,16 +72,13 @@ pub enum What {
     ThreadGap { tid: Tid },
 }
 
-/// Result of decoding an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fact {
     /// A halt ended. VM and vCPU are left open except what the events said.
     Halt(Halt),
-    /// The rule was called.
     Window(WindowChange),
 }
 
-/// Folds events into facts.
 #[derive(Debug)]
 pub struct Decoder {
     clamps_at_entry: bool,
@@ -128,12 +120,10 @@ impl Decoder {
         thread.watched_since.get_or_insert(since_ns);
     }
 
-    /// Forgets a thread that ended.
     pub fn forget(&mut self, tid: Tid) {
         self.threads.remove(&tid);
     }
 
-    /// Takes the next event in order of time.
     pub fn push(&mut self, event: &Event) -> Option<Fact> {
         let now = event.time_ns;
         match event.what {

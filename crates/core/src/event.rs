@@ -91,7 +91,6 @@ pub struct Halt {
     pub polled: Option<bool>,
     /// From the wake event until KVM had the vCPU running again; 0 if it did not wait.
     pub wake_latency_ns: Option<u64>,
-    /// Source of the wake-up that ended the halt.
     pub wake: WakeSource,
     /// Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`); `None` where that is not
     /// known.
@@ -117,7 +116,6 @@ crate::names! {
 }
 
 impl Halt {
-    /// When the halt ended.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.halt_ns)
     }
@@ -172,7 +170,6 @@ pub struct Vm {
     pub key: VmKey,
     /// Name that the operator gives to the VM, see [`Identity`]; else the process's name and number.
     pub name: String,
-    /// Other names of the VM.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
     pub vmm: VmmKind,
@@ -220,12 +217,10 @@ pub enum Observable {
     No(String),
 }
 
-/// A vCPU that was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Vcpu {
     pub vm: VmIndex,
     pub id: VcpuId,
-    /// The thread that runs it.
     pub tid: Tid,
     /// Window when last looked at.
     pub window_ns: Option<u32>,
@@ -239,7 +234,6 @@ pub struct Vcpu {
     pub time: Option<VcpuTime>,
 }
 
-/// A setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Knob {
     /// When it had this value. Where it changes, the old value is told once more with the last moment
@@ -267,7 +261,6 @@ pub enum KnobScope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct HostSample {
     pub time_ns: u64,
-    /// CPUs online.
     pub cpus: u32,
     /// CPU time of all CPUs that was not idle, since boot.
     pub busy_ns: u64,
@@ -304,12 +297,9 @@ pub struct IdleState {
     pub state: u32,
     /// The driver's name of the state, for example `POLL`, `C1E`.
     pub name: String,
-    /// How its driver describes it.
     pub description: String,
     pub cpus: u32,
-    /// How often it was entered.
     pub entries: u64,
-    /// Time spent in it.
     pub residency_ns: u64,
     /// Entries that ended before the state's target residency, while a shallower one was to be had.
     pub above: Option<u64>,
@@ -320,7 +310,6 @@ pub struct IdleState {
 /// Events that never reached us.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Noticed at.
     pub time_ns: u64,
     pub count: u64,
     /// Which stage lost them, for example `ring buffer full`.
@@ -345,7 +334,6 @@ pub struct HaltCounts {
     pub vcpu: Option<VcpuId>,
     /// The thread that ran the vCPU.
     pub tid: Tid,
-    /// Halts that ended in the interval.
     pub halts: u64,
     /// How many of them were really scheduled out.
     pub waited: u64,
@@ -363,7 +351,6 @@ pub struct HaltCounts {
     pub turned_back_ns: Option<u64>,
     /// Halts by [`WakeSource`], in the order of [`WakeSource::ALL`].
     pub wakes: [u64; 5],
-    /// Whole halts (KVM's `halt_ns`).
     pub halt_ns: LogHist,
     /// Gaps of the halts whose wake-up latency is known.
     pub gap_ns: LogHist,
@@ -414,25 +401,21 @@ impl HaltCounts {
 pub struct Facts {
     /// Halts, in order of their end for each vCPU.
     pub halts: Vec<Halt>,
-    /// Calls of grow and shrink.
     pub windows: Vec<WindowChange>,
     /// Counts per vCPU and interval (counts mode).
     pub counts: Vec<HaltCounts>,
     /// Settings, when first read and whenever they change.
     pub knobs: Vec<Knob>,
-    /// The host's own state.
     pub host: Vec<HostSample>,
     /// The states of its CPUs' idle time.
     pub idle_states: Vec<IdleState>,
     pub lost: Vec<Lost>,
     /// Exits, counted per vCPU, cause and interval.
     pub exits: Vec<crate::exit::Exits>,
-    /// Samples, and what they point to.
     pub profile: crate::profile::Rows,
 }
 
 impl Facts {
-    /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

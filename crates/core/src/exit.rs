@@ -2,13 +2,6 @@
 //!
 //! A recorder counts them in the kernel and hands over an [`Exits`] for each vCPU, cause and
 //! interval. [`account`] folds those into the account of a recording.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`account`] | exits by reason, VM, vCPU or second, with their times |
-//! | [`cause`] | what is counted: [`Kind`], [`Isa`], [`Cause`] |
-//! | [`halted`] | the halted time that exits hold |
-//! | [`names`] | what the kernel calls its reasons |
 
 pub mod account;
 pub mod cause;
@@ -45,7 +38,6 @@ pub struct Exits {
 /// How exits were recorded: part of a capture that holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Details recorded of exits beside their reasons.
     #[serde(default)]
     pub sub_keys: Vec<SubKey>,
     /// Only these vCPUs, by number; empty for all.

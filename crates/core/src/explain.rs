@@ -1,58 +1,25 @@
 //! Problems that a recording shows and that can be corrected: signature, cause, remedy, gain, and certainty.
 //!
-//! A rule is a file and one line in [`registry`]. It looks at the [`Evidence`]: the halt accounts, the
-//! exits where they were recorded, the settings and the host. It answers with what it found, or with
+//! A rule is a constant and a line in [`RULES`]. It looks at the [`Evidence`] and answers with what it found, or with
 //! what it lacks to judge. A rule that lacks something never says that all is well.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`evidence`] | what rules look at: guests with their accounts |
-//! | [`contention`] | whether other tasks want the CPUs |
-//! | [`cost`] | what findings cost, in one unit, and from when on they are shown |
-//! | [`remedy`] | what can be done, and the guards that keep a remedy from doing harm |
-//! | [`terms`] | what a remedy costs, and when it does harm, in words |
-//! | [`in_guest`] | the rules for a guest that recorded itself, and what they look at |
-//! | [`registry`] | all rules |
 //!
 //! A share counts as evidence with its interval ([`crate::stats::Share`]): a rule asks whether it is above a
 //! threshold whatever chance did, so that a few events show nothing. Thresholds that several rules share are
 //! here; each rule documents its own.
 
-mod apic_writes;
-mod break_even;
-mod busy_sibling;
+mod ceilings;
+mod clocks;
 pub mod contention;
 pub mod cost;
-mod deep_idle;
+mod cpus;
 mod devices;
 pub mod evidence;
-mod framebuffer;
-mod guest_veto;
-mod high_ceiling;
-mod hpet;
-mod hyperv_timers;
-mod idle_hlt;
+mod exits;
+mod guests;
 pub mod in_guest;
-mod ipi_storm;
-mod lock_out;
-mod never_halts;
-mod not_observable;
-mod over_commitment;
-mod page_faults;
-mod pause_loop;
-mod port_polling;
 mod prelude;
-pub mod registry;
 pub mod remedy;
-mod say;
-mod sched_ext;
-mod shrink_zero;
 pub mod terms;
-mod tick_storm;
-mod timer_exits;
-mod unknown_exits;
-mod unseen_polling;
-mod vmm_threads;
 
 use serde::Serialize;
 
@@ -74,7 +41,6 @@ const STORM_PER_S: f64 = 1_000.0;
 /// takes at most 133 and 170 us to leave (`drivers/idle/intel_idle.c`), a switch some 10.
 const LONG_NS: u64 = 200_000;
 
-/// The rule that names vCPUs which never halt.
 pub const NEVER_HALTS: &str = "guest-never-halts";
 
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +54,45 @@ pub struct Rule {
     pub look: fn(&Evidence<'_>) -> Judgement,
 }
 
-/// Answer of a rule.
+/// Every rule for a host, in the order in which those that could not judge are listed.
+pub const RULES: &[Rule] = &[
+    ceilings::BREAK_EVEN,
+    ceilings::LOCK_OUT,
+    ceilings::HIGH_CEILING,
+    ceilings::SHRINK_ZERO,
+    cpus::OVER_COMMITMENT,
+    cpus::BUSY_SIBLING,
+    cpus::DEEP_IDLE,
+    guests::GUEST_VETO,
+    guests::NOT_OBSERVABLE,
+    clocks::TICK_STORM,
+    guests::IPI_STORM,
+    clocks::WITHOUT_STIMER,
+    exits::APIC_WRITES,
+    exits::PAUSE_LOOP,
+    devices::PORT_POLLING,
+    devices::FRAMEBUFFER,
+    ceilings::UNSEEN_POLLING,
+    guests::NEVER_HALTS_RULE,
+    devices::HPET,
+    devices::VMM_DEVICES,
+    devices::VMM_THREADS,
+    clocks::TIMER_EXITS,
+    exits::PAGE_FAULTS,
+    exits::UNKNOWN_EXITS,
+    cpus::SCHED_EXT,
+    cpus::IDLE_HLT_RULE,
+];
+
+/// The rules that are asked of a recording.
+pub fn rules_for(evidence: &Evidence<'_>) -> &'static [Rule] {
+    if evidence.in_guest.is_some() {
+        in_guest::RULES
+    } else {
+        RULES
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judgement {
     pub found: Vec<Found>,
@@ -117,19 +121,16 @@ impl From<Option<Found>> for Judgement {
     }
 }
 
-/// One thing that a rule found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub who: Who,
     /// Observation, with its numbers.
     pub signature: String,
-    /// Where it comes from.
     pub cause: String,
     /// Possible remedies, each independent of the others.
     pub remedies: Vec<Remedy>,
     /// Cost of the cause, and so the most that a remedy can save; `None` where that cannot be computed.
     pub cost: Option<Cost>,
-    /// How sure cause and remedy are.
     pub sure: Sure,
 }
 
@@ -170,7 +171,6 @@ impl Sure {
     }
 }
 
-/// Something found, by which rule.
 #[derive(Debug, Clone)]
 pub struct Finding {
     pub rule: &'static Rule,
@@ -185,7 +185,6 @@ pub struct Withheld {
     pub who: Who,
     pub signature: String,
     pub remedy: Remedy,
-    /// Why it would do harm.
     pub why: String,
 }
 
@@ -194,24 +193,20 @@ pub struct Withheld {
 pub struct Small {
     pub rule: &'static Rule,
     pub findings: usize,
-    /// Total cost of the findings.
     pub cost: Cost,
 }
 
-/// A rule that could not judge.
 #[derive(Debug, Clone)]
 pub struct Blind {
     pub rule: &'static Rule,
     pub reason: String,
 }
 
-/// Results of all rules.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
     /// Problems found that can be corrected. Findings of a rule stand together; the rule whose findings cost
     /// most comes first, one whose cost is not known last.
     pub findings: Vec<Finding>,
-    /// Remedies that would do harm.
     pub withheld: Vec<Withheld>,
     /// Rules whose findings together cost less than [`cost::SHOWN_FROM_NS_PER_S`], the most expensive first.
     pub small: Vec<Small>,
@@ -222,7 +217,7 @@ pub struct Explained {
 pub fn explain(evidence: &Evidence<'_>) -> Explained {
     let mut explained = Explained::default();
     let mut by_rule: Vec<Vec<Finding>> = Vec::new();
-    for rule in registry::of(evidence) {
+    for rule in rules_for(evidence) {
         let Judgement { found, blind } = (rule.look)(evidence);
         let blind = blind.map(|reason| Blind { rule, reason });
         explained.blind.extend(blind);

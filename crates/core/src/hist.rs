@@ -33,7 +33,6 @@ pub const fn bucket_of(value: u64) -> usize {
     (((octave - SUB_BITS + 1) << SUB_BITS) as u64 + part) as usize
 }
 
-/// The smallest value of a bucket.
 pub const fn bucket_low(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 1 << SUB_BITS {
@@ -44,7 +43,6 @@ pub const fn bucket_low(bucket: usize) -> u64 {
     ((1 << SUB_BITS) + part) << (octave - SUB_BITS as u64)
 }
 
-/// The largest value of a bucket.
 pub const fn bucket_high(bucket: usize) -> u64 {
     if bucket + 1 >= BUCKETS {
         u64::MAX
@@ -249,7 +247,6 @@ impl KvmHist {
         (fls64 as usize).min(KVM_HIST_BUCKETS - 1)
     }
 
-    /// How many values in all.
     pub fn count(&self) -> u64 {
         total(self.0)
     }

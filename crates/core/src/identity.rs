@@ -33,7 +33,6 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// How many names there are.
     pub const KINDS: usize = 6;
 
     /// Each kind of name, as captures call it, and the name.
@@ -62,13 +61,11 @@ impl Identity {
         }
     }
 
-    /// These names, if there is any.
     #[must_use]
     pub fn known(&self) -> Option<Self> {
         (!self.is_empty()).then(|| self.clone())
     }
 
-    /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -48,7 +48,6 @@ id! {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct VmKey {
-    /// The VMM's process.
     pub pid: Pid,
     /// Start of that process, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_ticks: u64,
@@ -57,7 +56,6 @@ pub struct VmKey {
 }
 
 impl VmKey {
-    /// The first VM of a process.
     pub const fn first(pid: Pid, start_ticks: u64) -> Self {
         Self {
             pid,

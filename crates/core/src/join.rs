@@ -6,11 +6,6 @@
 //! their length begins with them, and takes those that most agree on; `align` goes on from there, stay by stay,
 //! and follows what the clocks drift apart. Entries vary least: after a halt a vCPU may have to wait for a CPU. An offset holds only if few other offsets do nearly as well: that is what
 //! [`Refused`] is about.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `vote` | offsets that may be right |
-//! | `align` | stays and halts under an offset |
 
 mod align;
 mod vote;
@@ -24,7 +19,6 @@ use align::{Aligned, Anchor, Near};
 pub struct Span {
     /// When it began, in nanoseconds of that side's clock.
     pub start_ns: u64,
-    /// How long it lasted.
     pub length_ns: u64,
 }
 
@@ -57,7 +51,6 @@ pub struct Pair {
     pub halts_matched: u64,
 }
 
-/// How two recordings belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Join {
     /// The host's clock less the guest's, in nanoseconds, in the middle of what both recorded. The way from HLT to KVM's
@@ -65,9 +58,7 @@ pub struct Join {
     pub offset_ns: i64,
     /// How much faster the host's clock runs, in millionths.
     pub drift_ppm: f64,
-    /// For how long both recorded.
     pub overlap_ns: u64,
-    /// Which CPU is which vCPU.
     pub pairs: Vec<Pair>,
     /// How far from the expected moment the first halt of a stay begins: half of them are nearer.
     pub residual_p50_ns: u64,
@@ -224,7 +215,6 @@ fn try_all(guest: &Lanes, host: &Lanes) -> Vec<Tried> {
     tried
 }
 
-/// Everything under the offset that was found.
 fn whole(guest: &Lanes, host: &Lanes, best: &Tried, within_ns: i128) -> Result<Join, Refused> {
     let mut free: Vec<u32> = host.keys().copied().collect();
     let mut cpus: Vec<u32> = guest.keys().copied().collect();

@@ -2,33 +2,15 @@
 //!
 //! A recorder hands over [`Sample`]s with the stacks, symbols and threads that they point to
 //! ([`Rows`]). [`account`] adds up equal samples; everything else is computed from that sum.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`sample`] | one sample: whose, when, what it hit, what it stands for |
-//! | [`stack`] | stacks, their frames, and names of threads |
-//! | [`book`] | the same, to look up |
-//! | [`account`] | samples added up by thread, exit and stack |
-//! | [`area`] | what of KVM and the kernel a stack was busy with |
-//! | [`handler`] | which exit a stack handles, where the exit was not recorded |
-//! | [`share`] | how sure a share is |
-//! | [`tree`] | stacks as a tree: flame graphs, folded stacks |
-//! | [`hot`] | which symbols are hot |
 
 pub mod account;
 pub mod area;
-pub mod book;
-pub mod handler;
-pub mod hot;
 pub mod sample;
-pub mod share;
-pub mod stack;
 pub mod tree;
 
 use serde::{Deserialize, Serialize};
 
-pub use sample::{Event, Hit, Phase, Sample};
-pub use stack::{Frame, Space, Stack, Thread};
+pub use sample::{Event, Frame, Hit, Phase, Sample, Space, Stack, Thread};
 
 /// Rows of samples from a recorder, in the order in which the rows must be written: a row comes after
 /// the rows to which it points.

@@ -36,7 +36,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// Whether it is the host's.
     pub fn is_host(&self) -> bool {
         *self == Self::Host
     }
@@ -61,7 +60,7 @@ impl Mode {
     }
 }
 
-/// A name that is no source or mode.
+/// A text that is none of the names it may be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is none of {known}")]
 pub struct UnknownName {
@@ -69,16 +68,19 @@ pub struct UnknownName {
     known: &'static str,
 }
 
+impl UnknownName {
+    pub(crate) fn new(given: &str, known: &'static str) -> Self {
+        let given = given.to_owned();
+        Self { given, known }
+    }
+}
+
 impl FromStr for Rung {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::from_name(text)
-            .filter(|rung| *rung != Self::Import)
-            .ok_or_else(|| UnknownName {
-                given: text.to_owned(),
-                known: "bpf, tracepoints, cpuidle",
-            })
+        let rung = Self::from_name(text).filter(|rung| *rung != Self::Import);
+        rung.ok_or_else(|| UnknownName::new(text, "bpf, tracepoints, cpuidle"))
     }
 }
 
@@ -86,10 +88,7 @@ impl FromStr for Mode {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::from_name(text).ok_or_else(|| UnknownName {
-            given: text.to_owned(),
-            known: "full, counts, stats",
-        })
+        Self::from_name(text).ok_or_else(|| UnknownName::new(text, "full, counts, stats"))
     }
 }
 
@@ -103,7 +102,6 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// A field, and why it is missing.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -115,7 +113,6 @@ impl Missing {
 /// Bytes of records that may wait in the recorder's memory: more than 800,000 halts.
 pub const MOST_WAITING_BYTES: u64 = 64 << 20;
 
-/// Cost of the recorder itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Overhead {
     /// CPU time of the recorder's process.
@@ -150,7 +147,6 @@ impl Overhead {
     }
 }
 
-/// All VMs that were seen, and their vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Roster {
     pub vms: Vec<Vm>,

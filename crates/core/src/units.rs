@@ -25,7 +25,6 @@ pub struct Nanos(pub u64);
 #[serde(transparent)]
 pub struct HaltPollNs(pub u32);
 
-/// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationParseError {

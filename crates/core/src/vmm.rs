@@ -21,7 +21,6 @@ pub struct Threads {
     /// The thread that took most CPU time among those that are neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest: Option<String>,
-    /// CPU time of that thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_cpu_ns: Option<u64>,
 }
@@ -42,7 +41,6 @@ pub struct VcpuTime {
 /// The CPU time of a VM by what it was spent on, in CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CpuUse {
-    /// All threads of the VMM.
     pub all: f64,
     /// The guest; `None` where the kernel counts no guest time, as where KVM virtualises in software.
     pub guest: Option<f64>,
@@ -85,12 +83,10 @@ impl Threads {
         counted.map(|ns| ns.min(all_ns))
     }
 
-    /// CPU time of all threads.
     pub fn cpu_ns(&self) -> Option<u64> {
         Some(self.vcpu_cpu_ns?.saturating_add(self.others_cpu_ns?))
     }
 
-    /// A count in each second of those looks.
     pub fn per_s(&self, count: u64) -> f64 {
         if self.over_ns == 0 {
             return 0.0;

@@ -15,16 +15,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::units::{DurationParseError, Nanos};
+use crate::units::Nanos;
 
 /// A gap process as written on a command line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GapSpec {
-    /// Always the same.
     Fixed(Nanos),
-    /// Evenly between two values, both included.
     Uniform(Nanos, Nanos),
-    /// Exponential with this mean.
     Exp(Nanos),
     /// The first value with this probability, else the second.
     Bimodal(f64, Nanos, Nanos),
@@ -34,39 +31,12 @@ pub enum GapSpec {
     Trace(String),
 }
 
-/// Why a text is not a gap process.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GapSpecError {
-    #[error(
-        "`{0}` is not a gap process (fixed:T, uniform:T:T, exp:T, bimodal:P:T:T, phases:T*N:…, trace:FILE)"
-    )]
-    UnknownKind(String),
-    #[error("`{0}` has the wrong number of parts; write {1}")]
-    WrongParts(String, &'static str),
-    #[error("gap process `{spec}`")]
-    Duration {
-        spec: String,
-        /// Parse error of the part.
-        #[source]
-        source: DurationParseError,
-    },
-    #[error("`{0}` is not a probability between 0 and 1")]
-    Probability(String),
-    #[error("`{0}` is not a count of 1 or more")]
-    Count(String),
-    #[error("`{0}` ends before it begins")]
-    Reversed(String),
-    #[error("the trace holds no gaps")]
-    EmptyTrace,
-    #[error("line {line} of the trace")]
-    TraceLine {
-        /// Its number, from 1.
-        line: usize,
-        #[source]
-        source: DurationParseError,
-    },
-}
+/// Why a text is not a gap process, or not a trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct GapSpecError(String);
+
+const EMPTY_TRACE: &str = "the trace holds no gaps";
 
 impl FromStr for GapSpec {
     type Err = GapSpecError;
@@ -74,21 +44,23 @@ impl FromStr for GapSpec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let parts: Vec<&str> = rest.split(':').collect();
+        let refused = |why: &str| GapSpecError(format!("`{text}` {why}"));
         let duration = |part: &str| {
-            part.parse::<Nanos>()
-                .map_err(|source| GapSpecError::Duration {
-                    spec: text.to_owned(),
-                    source,
-                })
+            let read = part.parse::<Nanos>();
+            read.map_err(|error| GapSpecError(format!("gap process `{text}`: {error}")))
         };
-        let wrong = |form| Err(GapSpecError::WrongParts(text.to_owned(), form));
+        let wrong = |form| {
+            Err(refused(&format!(
+                "has the wrong number of parts; write {form}"
+            )))
+        };
         match (kind, &parts[..]) {
             ("fixed", [gap]) => Ok(Self::Fixed(duration(gap)?)),
             ("fixed", _) => wrong("fixed:20us"),
             ("uniform", [low, high]) => {
                 let (low, high) = (duration(low)?, duration(high)?);
                 if low > high {
-                    return Err(GapSpecError::Reversed(text.to_owned()));
+                    return Err(refused("ends before it begins"));
                 }
                 Ok(Self::Uniform(low, high))
             }
@@ -97,7 +69,9 @@ impl FromStr for GapSpec {
             ("exp", _) => wrong("exp:60us"),
             ("bimodal", [p, first, second]) => {
                 let probability = p.parse::<f64>().ok().filter(|p| (0.0..=1.0).contains(p));
-                let p = probability.ok_or_else(|| GapSpecError::Probability((*p).to_owned()))?;
+                let p = probability.ok_or_else(|| {
+                    GapSpecError(format!("`{p}` is not a probability between 0 and 1"))
+                })?;
                 Ok(Self::Bimodal(p, duration(first)?, duration(second)?))
             }
             ("bimodal", _) => wrong("bimodal:0.8:15us:2ms"),
@@ -106,7 +80,9 @@ impl FromStr for GapSpec {
                     let (gap, count) = part.split_once('*').unwrap_or((part, "1"));
                     match count.parse::<u32>() {
                         Ok(n) if n > 0 => Ok((duration(gap)?, n)),
-                        _ => Err(GapSpecError::Count(count.to_owned())),
+                        _ => Err(GapSpecError(format!(
+                            "`{count}` is not a count of 1 or more"
+                        ))),
                     }
                 };
                 Ok(Self::Phases(
@@ -116,7 +92,9 @@ impl FromStr for GapSpec {
             ("phases", _) => wrong("phases:20us*200:3ms*50"),
             ("trace", _) if !rest.is_empty() => Ok(Self::Trace(rest.to_owned())),
             ("trace", _) => wrong("trace:FILE"),
-            _ => Err(GapSpecError::UnknownKind(text.to_owned())),
+            _ => Err(refused(
+                "is not a gap process (fixed:T, uniform:T:T, exp:T, bimodal:P:T:T, phases:T*N:…, trace:FILE)",
+            )),
         }
     }
 }
@@ -156,19 +134,18 @@ pub fn parse_trace(text: &str) -> Result<Vec<Nanos>, GapSpecError> {
             .parse::<u64>()
             .map(Nanos)
             .or_else(|_| line.parse::<Nanos>());
-        gaps.push(gap.map_err(|source| GapSpecError::TraceLine {
-            line: index + 1,
-            source,
-        })?);
+        let number = index + 1;
+        gaps.push(
+            gap.map_err(|error| GapSpecError(format!("line {number} of the trace: {error}")))?,
+        );
     }
     if gaps.is_empty() {
-        Err(GapSpecError::EmptyTrace)
+        Err(GapSpecError(EMPTY_TRACE.to_owned()))
     } else {
         Ok(gaps)
     }
 }
 
-/// Draws the gaps of a process, for ever.
 #[derive(Debug, Clone)]
 pub struct Gaps {
     spec: GapSpec,
@@ -181,7 +158,7 @@ impl Gaps {
     /// A process from its spec and seed. For `trace:FILE` use [`Gaps::from_trace`].
     pub fn new(spec: GapSpec, seed: u64) -> Result<Self, GapSpecError> {
         if matches!(spec, GapSpec::Trace(_)) {
-            return Err(GapSpecError::EmptyTrace);
+            return Err(GapSpecError(EMPTY_TRACE.to_owned()));
         }
         Ok(Self {
             spec,
@@ -194,7 +171,7 @@ impl Gaps {
     /// The gaps of a trace already read, in a circle.
     pub fn from_trace(name: &str, gaps: Vec<Nanos>) -> Result<Self, GapSpecError> {
         if gaps.is_empty() {
-            return Err(GapSpecError::EmptyTrace);
+            return Err(GapSpecError(EMPTY_TRACE.to_owned()));
         }
         let spec = GapSpec::Trace(name.to_owned());
         Ok(Self {
@@ -205,7 +182,6 @@ impl Gaps {
         })
     }
 
-    /// The spec that these gaps follow.
     pub fn spec(&self) -> &GapSpec {
         &self.spec
     }
@@ -339,8 +315,11 @@ mod test {
         let mut trace = Gaps::from_trace("t", parse_trace("# a\n5us\n7000\n\n").unwrap()).unwrap();
         let drawn = [(); 3].map(|()| trace.draw().0);
         assert_eq!(drawn, [5_000, 7_000, 5_000]);
-        assert_eq!(parse_trace("# nothing"), Err(GapSpecError::EmptyTrace));
+        assert_eq!(
+            parse_trace("# nothing"),
+            Err(GapSpecError(EMPTY_TRACE.to_owned()))
+        );
         let error = parse_trace("5us\nx").unwrap_err();
-        assert!(matches!(error, GapSpecError::TraceLine { line: 2, .. }));
+        assert!(error.0.starts_with("line 2 of the trace: "), "{error}");
     }
 }

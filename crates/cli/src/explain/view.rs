@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use haltwise_core::explain::cost::{Cost, Gain, Of, SHOWN_FROM_NS_PER_S};
 use haltwise_core::explain::evidence::Evidence;
-use haltwise_core::explain::registry;
 use haltwise_core::explain::remedy::Remedy;
-use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain};
+use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain, rules_for};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster, Side};
 use haltwise_document::figures;
@@ -196,6 +195,17 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvi
         )
     };
     let explained = explain(&evidence);
+    let small = |it: Small| SmallFindings {
+        rule: it.rule.id,
+        title: it.rule.title,
+        findings: it.findings,
+        cost: cost_view(it.cost, lambda),
+    };
+    let unjudged = |it: Blind| UnjudgedRule {
+        rule: it.rule.id,
+        title: it.rule.title,
+        reason: it.reason,
+    };
     let halts = evidence.guests.iter().map(|guest| guest.account.halts);
     Explanation {
         schema: SCHEMA,
@@ -212,7 +222,7 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvi
         },
         lambda,
         recommendation: told.recommendation,
-        rules: registry::of(&evidence).len(),
+        rules: rules_for(&evidence).len(),
         findings: explained
             .findings
             .into_iter()
@@ -222,10 +232,8 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvi
             .map(|withheld| withheld_view(&recording.info.roster, withheld))
             .collect(),
         shown_from_ns_per_s: SHOWN_FROM_NS_PER_S,
-        small: (explained.small.into_iter())
-            .map(|small| small_view(&small, lambda))
-            .collect(),
-        not_judged: explained.blind.into_iter().map(blind_view).collect(),
+        small: explained.small.into_iter().map(small).collect(),
+        not_judged: explained.blind.into_iter().map(unjudged).collect(),
     }
 }
 
@@ -247,7 +255,12 @@ fn cost_view(cost: Cost, lambda: f64) -> FindingCost {
 
 fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
     let Finding { rule, found } = finding;
-    let remedies: Vec<_> = found.remedies.into_iter().map(remedy_view).collect();
+    let terms = |remedy: Remedy| RemedyTerms {
+        text: remedy.text.into_owned(),
+        price: remedy.terms.price,
+        harm: remedy.terms.harm,
+    };
+    let remedies: Vec<_> = found.remedies.into_iter().map(terms).collect();
     let texts: Vec<&str> = remedies.iter().map(|it| it.text.as_str()).collect();
     RuleFinding {
         rule: rule.id,
@@ -264,14 +277,6 @@ fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
     }
 }
 
-fn remedy_view(remedy: Remedy) -> RemedyTerms {
-    RemedyTerms {
-        text: remedy.text.into_owned(),
-        price: remedy.terms.price(),
-        harm: remedy.terms.harm(),
-    }
-}
-
 fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldRemedy {
     WithheldRemedy {
         rule: withheld.rule.id,
@@ -280,22 +285,5 @@ fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldRemedy {
         signature: withheld.signature,
         remedy: withheld.remedy.text.into_owned(),
         why: withheld.why,
-    }
-}
-
-fn small_view(small: &Small, lambda: f64) -> SmallFindings {
-    SmallFindings {
-        rule: small.rule.id,
-        title: small.rule.title,
-        findings: small.findings,
-        cost: cost_view(small.cost, lambda),
-    }
-}
-
-fn blind_view(blind: Blind) -> UnjudgedRule {
-    UnjudgedRule {
-        rule: blind.rule.id,
-        title: blind.rule.title,
-        reason: blind.reason,
     }
 }

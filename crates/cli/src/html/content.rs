@@ -193,7 +193,7 @@ fn exits_of(
     let ends = pass(opened, "reading", &mut [&mut by_vm, &mut taking, seen]);
     ends.opened(Table::Exits)?;
     let loaded = taking.finish(opened, recorded, recording.clone(), &ends);
-    let view = exits::build::build(&loaded, None, true);
+    let view = exits::view::build(&loaded, None, true);
     Ok(Read {
         by_vm,
         shown: view.map(|view| Exits { view, loaded }),
@@ -211,7 +211,7 @@ fn profile_of(
     }
     let loaded = profile::load::samples(opened, recording.clone(), only);
     let event = loaded.event(None)?;
-    let view = profile::build::build(&loaded, event, profile::build::By::Vm, None);
+    let view = profile::view::build(&loaded, event, profile::view::By::Vm, None);
     let tree = tree::tree(loaded.account.sites(event), &loaded.naming());
     Ok(view.map(|view| (view, tree)))
 }

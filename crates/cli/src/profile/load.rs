@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use haltwise_core::exit::names::Names;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::profile::account::Account;
-use haltwise_core::profile::book::Book;
+use haltwise_core::profile::sample::Book;
 use haltwise_core::profile::tree::Naming;
 use haltwise_core::profile::{Event, Recorded};
 

@@ -4,8 +4,7 @@ use haltwise_core::profile::Event;
 use haltwise_document::block::{self, Block};
 use haltwise_document::{Document, Figures, Prose, Rows, Table, Unit, Untrusted, prose};
 
-use super::build::By;
-use super::view::{Part, ProfileGroup, ProfileResult, ProfiledExit, ProfiledSymbol};
+use super::view::{By, Part, ProfileGroup, ProfileResult, ProfiledExit, ProfiledSymbol};
 use crate::number::{count, nanos, scaled, share};
 use crate::words::plural;
 

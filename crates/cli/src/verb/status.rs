@@ -2,8 +2,8 @@
 
 use haltwise_host::root::Root;
 
-use crate::doctor::view::Diagnosis;
-use crate::doctor::{examine, page};
+use crate::doctor::page;
+use crate::doctor::view::{Diagnosis, examine};
 use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
 use crate::state::GivenRoot;
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn check(shown: &Shown) -> Outcome {
-    let mut diagnosis = examine::examine(&Root::host())?;
+    let mut diagnosis = examine(&Root::host())?;
     shown.sort(&mut [&mut diagnosis.vms])?;
     let document = |top| page::document(&diagnosis, top);
     shown.print(&diagnosis, document)?;

@@ -10,11 +10,9 @@ use crate::stats::Fold;
 /// States told apart; a machine has at most ten of each kind of its CPUs.
 const STATES: usize = 64;
 
-/// All states, by number and name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdleStates(Bounded<(u32, String), StateSeen, STATES>);
 
-/// First and last readings of a state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct StateSeen {
     /// CPUs that have it, and its description.
@@ -39,7 +37,6 @@ pub struct StateUse {
     pub residency_ns: u64,
     /// The share of its CPUs' time that was spent in it.
     pub share: f64,
-    /// Mean time of an entry.
     pub mean_ns: Option<u64>,
     /// Entries that were too short for it, see [`IdleState::above`].
     pub above: Option<u64>,

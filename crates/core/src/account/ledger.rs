@@ -28,7 +28,6 @@ pub struct Place {
 pub struct KnobSeen {
     /// How often it was told: when first read, then at every change.
     pub told: Span,
-    /// The value in force at last.
     pub now: Newest<String>,
 }
 
@@ -46,20 +45,17 @@ pub struct OnCpu {
     pub poll_ns: u64,
 }
 
-/// All accounts of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// Boxed, since a map keeps half of its room free.
     places: BTreeMap<Place, Box<Account>>,
     /// Where accounts of VMs are outlines: what happened over time in all of them together.
     over_time: Option<Series>,
-    /// Settings by scope and name.
     pub knobs: Bounded<(KnobScope, String), KnobSeen, KNOBS>,
     /// Events lost, by the stage that lost them; the count is that of the events.
     pub lost: Bounded<String, Span, LOSSES>,
     /// The host's state and the recorder's cost.
     pub host: HostUse,
-    /// The states of the CPUs' idle time.
     pub idle_states: IdleStates,
     /// Halts by the CPU on which they ended, and that of the waker.
     pub cpus: Bounded<(u32, Option<u32>), OnCpu, PAIRS>,
@@ -86,7 +82,6 @@ impl Ledger {
         self.place(halt.vm, halt.vcpu).halt(halt);
     }
 
-    /// Adds one call of grow or shrink.
     pub fn window(&mut self, change: &WindowChange) {
         if let Some(series) = self.of_vms(change.vm) {
             series.add(change.time_ns, |slot| slot.window(change));
@@ -115,12 +110,10 @@ impl Ledger {
         self.knobs.add((knob.scope, knob.name.clone()), &seen);
     }
 
-    /// Adds a sample of the host.
     pub fn host(&mut self, sample: &HostSample) {
         self.host.sample(sample);
     }
 
-    /// Adds what a state of cpuidle had counted.
     pub fn idle_state(&mut self, state: &IdleState) {
         self.idle_states.see(state);
     }
@@ -305,7 +298,6 @@ impl HostUse {
         Some(self.samples.ends()?.1)
     }
 
-    /// CPUs that the recorder's process used.
     pub fn recorder_cpus(&self) -> Option<f64> {
         self.share(|at| Some(at.recorder_cpu_ns), |at| at.time_ns)
     }

@@ -24,11 +24,9 @@ pub struct Parts {
     pub poll_fail_ns: u64,
     /// Slept: the CPU was free for others.
     pub sleep_ns: u64,
-    /// From the wake event until the vCPU ran again.
     pub wake_latency_ns: u64,
     /// Neither polled nor slept: woken before it was scheduled out.
     pub turned_back_ns: u64,
-    /// The recording cannot say.
     pub unknown_ns: u64,
 }
 

@@ -2,7 +2,6 @@
 
 use crate::stats::Fold;
 
-/// How many, and from when to when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     pub count: u64,
@@ -59,7 +58,6 @@ impl<T> Default for Newest<T> {
 }
 
 impl<T: Ord + Clone> Newest<T> {
-    /// A value, and when it held.
     pub fn see(&mut self, time_ns: u64, value: T) {
         let seen = Some((time_ns, value));
         if seen > self.0 {
@@ -136,7 +134,6 @@ impl<K: Ord, V, const LIMIT: usize> Default for Bounded<K, V, LIMIT> {
 }
 
 impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
-    /// Adds to a key's row.
     pub fn add(&mut self, key: K, value: &V) {
         let place = match self.place(&key) {
             Ok(place) => return self.kept[place].1.fold(value),
@@ -156,7 +153,6 @@ impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
         self.kept.insert(place, (key, value.clone()));
     }
 
-    /// Where a key's row is, or would be.
     fn place(&self, key: &K) -> Result<usize, usize> {
         self.kept.binary_search_by(|(known, _)| known.cmp(key))
     }
@@ -173,7 +169,6 @@ impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
         self.kept.iter().map(|(key, value)| (key, value))
     }
 
-    /// The row of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         Some(&self.kept[self.place(key).ok()?].1)
     }
@@ -183,7 +178,6 @@ impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
         self.rest.as_ref()
     }
 
-    /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }

@@ -9,7 +9,6 @@ use crate::event::{Halt, HaltCounts, WindowChange};
 use crate::hist::LogHist;
 use crate::stats::{Fold, total};
 
-/// The most slots that a series holds.
 pub const SLOTS: u64 = 64;
 
 /// The narrowest slot, as a power of two of nanoseconds: about 1 ms.
@@ -18,7 +17,6 @@ const NARROWEST: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     shift: u32,
-    /// The first and the last time seen.
     ends_ns: Option<(u64, u64)>,
     /// By time: few, most of them added at the end, and there is a series for each vCPU. `None` in an outline.
     slots: Option<Vec<(u64, Slot)>>,
@@ -38,7 +36,6 @@ impl Default for Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
     pub halts: u64,
-    /// Halts that were scheduled out.
     pub waits: u64,
     pub poll_ns: u64,
     /// Windows in force at entry, one for each halt that knows its window.
@@ -69,7 +66,6 @@ impl Slot {
     }
 }
 
-/// Count, sum and largest of some windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Levels {
     pub count: u64,

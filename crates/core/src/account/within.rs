@@ -16,7 +16,6 @@ use crate::stats::Fold;
 /// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// Time in which a VM was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
     pub start_ns: u64,
@@ -59,7 +58,6 @@ impl Interval {
         Some(paused.over_ns.saturating_add(now).min(there.length_ns()))
     }
 
-    /// The shortest that holds both.
     #[must_use]
     pub fn hull(self, other: Self) -> Self {
         Self {

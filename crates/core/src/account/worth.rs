@@ -17,21 +17,18 @@ use serde::Serialize;
 use super::PollBound;
 use super::{Account, Ceiling};
 
-/// Verdict of an account on polling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Worth {
     NoHalts,
     /// The halts do not say whether they polled.
     Unknown,
-    /// Hardly any halt polled.
     NotPolling {
         /// Why, as far as the halts show.
         why: NotPolling,
         /// Share of the gaps that the largest ceiling would cover, where both are known.
         gaps_within: Option<f64>,
     },
-    /// Polls happen, and none of them was successful.
     InVain {
         poll_ns: u64,
     },
@@ -52,7 +49,6 @@ pub enum Worth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotPolling {
-    /// The ceiling is 0.
     Off,
     /// The gaps are longer than the ceiling: there is little to catch.
     GapsTooLong,

@@ -14,7 +14,6 @@ use crate::ids::{Pid, Tid, VcpuId};
 /// Without processes, threads further apart are of different VMs.
 const NEAR: u32 = 64;
 
-/// Known facts about a thread that halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub tid: Tid,
@@ -37,7 +36,6 @@ impl Known {
 /// Threads of one VM, as places in the list that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// In order of their numbers.
     pub threads: Vec<usize>,
     /// The vCPU of each, in the same order; `None` where its events tell, each for itself.
     pub vcpus: Vec<Option<VcpuId>>,
@@ -114,7 +112,6 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Whether a thread's number was met before.
     fn has(&self, thread: &Known) -> bool {
         let told = thread.told.is_some_and(|vcpu| self.told.contains(&vcpu));
         let named = thread.name.1;

@@ -12,26 +12,93 @@
 //! idle. The BPF source folds in the kernel by the same rules (`crates/host/src/bpf/idle.bpf.c`), and gives a
 //! [`Period`]; here the tracepoint source's events become one.
 
-mod period;
-
 use std::collections::BTreeMap;
 
-use crate::event::WakeSource;
+use crate::event::{CeilingSource, Halt, WakeSource};
+use crate::ids::{Tid, VcpuId, VmIndex};
 use crate::kvm::Call;
 
-pub use self::period::{Period, THIS_VM};
+/// The VM that this machine is: the only one of its capture.
+pub const THIS_VM: VmIndex = VmIndex(0);
+
+/// One idle period of a CPU: the polling state, if it was entered, and the state after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Period {
+    pub cpu: u32,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub poll_ns: u64,
+    /// Time in the other.
+    pub halt_ns: u64,
+    pub polled: bool,
+    /// Another state was entered, after it or at once.
+    pub halted: bool,
+    /// It is known which part of the time was in which of the two.
+    pub told_apart: bool,
+    /// The governor's limit when it began.
+    pub limit_ns: Option<u32>,
+    /// And when the next one began.
+    pub limit_next_ns: Option<u32>,
+    pub change: Option<Call>,
+    pub wake: WakeSource,
+    /// When that was due or was sent.
+    pub wake_ns: Option<u64>,
+}
+
+impl Period {
+    /// From when what ended it was due or sent; 0 of a poll, which looks all the time.
+    fn wake_latency_ns(&self) -> Option<u64> {
+        if !self.halted {
+            return Some(0);
+        }
+        // A timer that was due later, or an interrupt that was sent before, is not what ended it.
+        let since_halt = self.end_ns.saturating_sub(self.halt_ns);
+        let known = (self.wake_ns).filter(|at| (since_halt..=self.end_ns).contains(at));
+        known.map(|at| self.end_ns - at)
+    }
+
+    /// The period as a halt: see `docs/guest.md` for what each field is in a guest.
+    ///
+    /// `not_before_ns`: when the CPU's last one ended. cpuidle's clock and ours differ by some parts in a million.
+    /// `ceiling_ns`: `guest_halt_poll_ns`, where the governor has one.
+    pub fn halt(&self, not_before_ns: u64, ceiling_ns: Option<u32>) -> Halt {
+        Halt {
+            start_ns: self.start_ns.max(not_before_ns),
+            halt_ns: self.poll_ns.saturating_add(self.halt_ns),
+            vm: Some(THIS_VM),
+            vcpu: Some(VcpuId(self.cpu)),
+            tid: Tid(self.cpu),
+            waited: self.halted,
+            valid: true,
+            window_ns: self.limit_ns,
+            window_next_ns: self.limit_next_ns,
+            ceiling_ns,
+            ceiling_source: match ceiling_ns {
+                Some(_) => CeilingSource::Param,
+                None => CeilingSource::Unknown,
+            },
+            change: self.change.into(),
+            // For a poll alone, any clock is accurate enough; if a halt follows, the two parts must be told apart.
+            poll_ns: (self.told_apart || !self.polled || !self.halted).then_some(self.poll_ns),
+            polled: Some(self.polled),
+            wake_latency_ns: self.wake_latency_ns(),
+            wake: self.wake,
+            poll_cut: Some(false),
+            cpu: None,
+            waker_cpu: None,
+        }
+    }
+}
 
 /// Something that a CPU did, or that was done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleEvent {
     /// When, on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Which CPU is concerned.
     pub cpu: u32,
     pub what: Did,
 }
 
-/// Action by or on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     /// `power:cpu_idle`: it enters a state.
@@ -55,7 +122,6 @@ pub enum Did {
     Switch,
 }
 
-/// Folds the events of all CPUs.
 #[derive(Debug, Default)]
 pub struct IdleDecoder {
     cpus: BTreeMap<u32, Cpu>,
@@ -89,18 +155,14 @@ impl IdleDecoder {
 struct Cpu {
     /// The period under way, or over and not yet given; `None` before the first.
     period: Option<Period>,
-    /// The state entered last polls.
     polls: bool,
     entered_ns: u64,
     /// When it was left; `None` while it lasts.
     left_ns: Option<u64>,
     /// Its governor's limit, since a call of grow or shrink said it.
     limit_ns: Option<u32>,
-    /// Another task ran since the last state.
     switched: bool,
-    /// When another CPU woke it by a store.
     stored_ns: Option<u64>,
-    /// When another CPU sent it an interrupt.
     sent_ns: Option<u64>,
     /// The interrupt that counts is the timer's, and it is not known yet when its first timer was due.
     asks_due: bool,

@@ -12,7 +12,6 @@
 /// second in rounds of 100 ms are fewer.
 const MOST_WAITING: usize = 1 << 18;
 
-/// Events waiting for their turn.
 #[derive(Debug)]
 pub struct Order<T> {
     waiting: Vec<(u64, T)>,
@@ -34,7 +33,6 @@ impl<T> Default for Order<T> {
 }
 
 impl<T> Order<T> {
-    /// Takes an event read in this round.
     pub fn push(&mut self, time_ns: u64, event: T) {
         if time_ns < self.handed_out {
             self.late += 1;

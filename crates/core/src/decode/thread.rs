@@ -1,8 +1,7 @@
 //! Activity of one thread since its last halt, and the halt that this activity amounts to.
 
-use super::ceiling::SeenCeiling;
 use crate::account::Ceiling;
-use crate::event::{Halt, WakeSource, WindowChange};
+use crate::event::{CeilingSource, Halt, WakeSource, WindowChange};
 use crate::ids::{Tid, VcpuId};
 use crate::kvm::Call;
 
@@ -246,6 +245,81 @@ impl Thread {
                 ns: whole.min(time.saturating_sub(start_ns)),
                 cut,
             }),
+        }
+    }
+}
+
+/// A vCPU's ceiling, as far as its windows showed it: since 6.1 KVM lets a window grow past the ceiling and clamps it when
+/// the next halt begins. So a halt's `old` is either what the halt before left, and then the ceiling is no smaller, or it
+/// is the ceiling itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum SeenCeiling {
+    #[default]
+    Unseen,
+    /// A larger window was cut down to this.
+    Is(u32),
+    /// A window of this size was left as it was.
+    AtLeast(u32),
+}
+
+impl SeenCeiling {
+    /// The rule left a window of `left`, and the next halt that tells began with `old`.
+    pub(super) fn seen(self, left: u32, old: u32) -> Self {
+        // A window of 0 may also mean that polling was off for a while, in silence.
+        if old == 0 || old > left {
+            return self;
+        }
+        if old < left {
+            return Self::Is(old);
+        }
+        match self {
+            Self::Is(ceiling) if ceiling >= left => self,
+            Self::AtLeast(seen) => Self::AtLeast(seen.max(left)),
+            Self::Is(_) | Self::Unseen => Self::AtLeast(left),
+        }
+    }
+
+    /// A halt began with a window of `old`: a ceiling below it is not in force any more. What raised
+    /// it may lie where events were lost.
+    pub(super) fn not_below(self, old: u32) -> Self {
+        match self {
+            Self::Is(ceiling) if ceiling < old => Self::AtLeast(old),
+            _ => self,
+        }
+    }
+
+    /// The window with which a halt begins, if the rule left `left`. Where the ceiling was not seen
+    /// it is taken to be `param`, the module's.
+    pub(super) fn clamp(self, left: u32, param: Option<u32>) -> u32 {
+        match (self, param) {
+            (Self::Is(ceiling), _) => left.min(ceiling),
+            (Self::AtLeast(seen), Some(param)) => left.min(param.max(seen)),
+            (Self::Unseen, Some(param)) => left.min(param),
+            (_, None) => left,
+        }
+    }
+
+    /// The ceiling of a halt that began with `window`, and who set it: what showed itself, else what
+    /// was told, unless a larger window speaks against that.
+    pub(super) fn known(
+        self,
+        window: Option<u32>,
+        told: Option<Ceiling>,
+    ) -> (Option<u32>, CeilingSource) {
+        let seen = match self {
+            Self::Is(ceiling) => {
+                let told = told.filter(|told| told.ns == ceiling);
+                return (
+                    Some(ceiling),
+                    told.map(|told| told.source).unwrap_or_default(),
+                );
+            }
+            Self::AtLeast(seen) => seen.max(window.unwrap_or(0)),
+            Self::Unseen => window.unwrap_or(0),
+        };
+        match told.filter(|told| seen <= told.ns) {
+            Some(told) => (Some(told.ns), told.source),
+            None => (None, CeilingSource::Unknown),
         }
     }
 }

@@ -14,21 +14,17 @@ pub const SOFTIRQ: u8 = 0x10;
 /// See [`HARDIRQ`].
 pub const NMI: u8 = 0x40;
 
-/// Waker of a thread, from the event's own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waker {
     /// The thread that ran, or that was interrupted.
     pub tid: Tid,
-    /// The event's `common_flags`.
     pub flags: u8,
 }
 
 /// Known relation of the waker to the woken vCPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Kin<'a> {
-    /// It runs another vCPU of the same VM.
     pub vcpu_of_same_vm: bool,
-    /// It is another thread of the same VMM.
     pub same_vmm: bool,
     /// The name of its process, where it belongs to another; empty if that could not be read.
     pub comm: &'a str,

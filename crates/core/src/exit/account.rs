@@ -22,13 +22,10 @@ pub enum By {
     #[default]
     Reason,
     Vm,
-    /// By vCPU.
     Vcpu,
-    /// By second of the recording.
     Second,
 }
 
-/// How often, and how long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
     pub count: u64,
@@ -49,7 +46,6 @@ impl Tally {
         self.handling_ns.sum()
     }
 
-    /// The part of it spent in the kernel.
     pub fn kernel_ns(&self) -> u64 {
         self.time_ns().saturating_sub(self.user_ns)
     }
@@ -74,7 +70,6 @@ pub struct Group {
 pub struct Passed {
     /// Exits other than those by which the guest halted.
     pub exits: Tally,
-    /// Exits by which the guest halted.
     pub halts: Tally,
     /// Returns of `KVM_RUN` to the VMM.
     pub userspace: Tally,
@@ -116,7 +111,6 @@ folds! {
     Passed { exits, halts, userspace, entries, lone_entries, injections, emulations, other }
 }
 
-/// The exits of a recording, summed up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
     /// By cause; sub-keys are causes of their own.
@@ -230,12 +224,10 @@ impl Account {
 pub struct Counted(BTreeMap<u64, u64>);
 
 impl Counted {
-    /// A row of some reading.
     pub fn row(&mut self, row: &Exits) {
         self.0.insert(row.time_ns, row.interval_ns);
     }
 
-    /// The readings of another.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }

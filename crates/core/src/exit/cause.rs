@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::names;
+use crate::recording::UnknownName;
 
 crate::names! {
     /// Which instruction set numbers a reason, in the order of the collector's codes.
@@ -105,7 +106,6 @@ impl Kind {
     }
 }
 
-/// Counted event, to the last detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cause {
     pub kind: Kind,
@@ -177,19 +177,11 @@ crate::names! {
     }
 }
 
-/// A text that names no sub-key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is none of msr, pio, mmio, gpa, hypercall, vector, cpuid")]
-pub struct UnknownSubKey {
-    given: String,
-}
-
 impl std::str::FromStr for SubKey {
-    type Err = UnknownSubKey;
+    type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::from_name(text).ok_or_else(|| UnknownSubKey {
-            given: text.to_owned(),
-        })
+        let known = "msr, pio, mmio, gpa, hypercall, vector, cpuid";
+        Self::from_name(text).ok_or_else(|| UnknownName::new(text, known))
     }
 }

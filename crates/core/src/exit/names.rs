@@ -4,15 +4,8 @@
 //! before them: a recorder reads them from the tracepoint's format file, and a capture keeps those
 //! that differ. What has no name in either is shown as its number and instruction set.
 
-mod arm64;
-mod loongarch;
-mod powerpc;
-mod riscv;
-mod s390;
 mod sub;
-mod svm;
-mod userspace;
-mod vmx;
+mod tables;
 
 use std::collections::BTreeMap;
 
@@ -35,12 +28,10 @@ pub struct Names {
 }
 
 impl Names {
-    /// Takes over what a kernel says.
     pub fn tell(&mut self, isa: Isa, reason: u32, name: impl Into<String>) {
         self.told.insert((isa, reason), name.into());
     }
 
-    /// The name of a reason.
     pub fn reason(&self, isa: Isa, reason: u32) -> String {
         if isa == Isa::Vmx && reason & !VMX_NUMBER != 0 {
             let name = self.plain(isa, reason & VMX_NUMBER);
@@ -85,7 +76,7 @@ pub fn userspace_exit(reason: u32) -> String {
         let word = if errno == EINTR { "restart" } else { "error" };
         return format!("{word} ({errno})");
     }
-    match look_up(userspace::NAMES, reason) {
+    match look_up(tables::USERSPACE, reason) {
         Some(name) => name.to_owned(),
         None => format!("KVM_EXIT_{reason}"),
     }
@@ -102,14 +93,11 @@ fn look_up(table: &'static [(u32, &'static str)], reason: u32) -> Option<&'stati
 
 fn table(isa: Isa) -> &'static [(u32, &'static str)] {
     match isa {
-        Isa::None => &[],
-        Isa::Vmx => vmx::NAMES,
-        Isa::Svm => svm::NAMES,
-        Isa::Arm64 => arm64::NAMES,
-        Isa::S390 => s390::NAMES,
-        Isa::Riscv => riscv::NAMES,
-        Isa::Loongarch => loongarch::NAMES,
-        Isa::Powerpc => powerpc::NAMES,
+        Isa::Vmx => tables::VMX,
+        Isa::Svm => tables::SVM,
+        Isa::Arm64 => tables::ARM64,
+        Isa::Riscv => tables::RISCV,
+        Isa::None | Isa::S390 | Isa::Loongarch | Isa::Powerpc => &[],
     }
 }
 

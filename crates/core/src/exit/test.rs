@@ -34,8 +34,8 @@ fn an_exit_is_a_halt_by_the_number_of_its_own_instruction_set() {
         (Isa::Svm, 0x78, "hlt"),
         (Isa::Svm, 0xa6, "idle-halt"),
         (Isa::Arm64, 1, "WFx"),
-        (Isa::S390, 0x1c, "Wait state"),
-        (Isa::Loongarch, 64, "IDLE"),
+        (Isa::S390, 0x1c, "0x1c (s390)"),
+        (Isa::Loongarch, 64, "0x40 (loongarch)"),
     ] {
         let halt = exit(isa, reason);
         assert!(halt.is_halt(), "{name}");

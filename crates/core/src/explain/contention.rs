@@ -6,19 +6,16 @@
 //! interval, never as a point: 1 preempted poll of 1 says nothing.
 
 use super::HABIT;
+use super::cpus::is_sched_ext_active;
 use super::evidence::Evidence;
-use super::say::percent;
-use super::sched_ext;
+use super::prelude::percent;
 use crate::account::Account;
 
-/// Whether others want the CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contention {
     /// They do: how that is known.
     Wanted(String),
-    /// They do not.
     Free,
-    /// The recording does not tell.
     Unknown,
 }
 
@@ -36,7 +33,7 @@ impl Contention {
                 return Self::Wanted(preempted(own.share, "these vCPUs"));
             }
             // Polls go on beside tasks that such a scheduler holds back.
-            if own.is_below(HABIT) && !sched_ext::is_active(evidence) {
+            if own.is_below(HABIT) && !is_sched_ext_active(evidence) {
                 return Self::Free;
             }
         }
@@ -48,14 +45,13 @@ impl Contention {
                 Self::Wanted(format!("CPU pressure {} (PSI)", percent(share)))
             }
             (_, Some(_)) => Self::Free,
-            (Some(all), None) if all.is_below(HABIT) && !sched_ext::is_active(evidence) => {
+            (Some(all), None) if all.is_below(HABIT) && !is_sched_ext_active(evidence) => {
                 Self::Free
             }
             _ => Self::Unknown,
         }
     }
 
-    /// Whether that is known.
     pub fn is_wanted(&self) -> bool {
         matches!(self, Self::Wanted(_))
     }

@@ -22,7 +22,6 @@ pub const SHOWN_FROM_NS_PER_S: f64 = STORM_PER_S * EXIT_NS;
 /// CPU time and wake-up latency in each second of the recording, of all vCPUs concerned together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
-    /// CPU time, in nanoseconds.
     pub cpu_ns_per_s: f64,
     /// Time that woken vCPUs wait until they run, in nanoseconds.
     pub latency_ns_per_s: f64,
@@ -34,7 +33,6 @@ impl Cost {
         latency_ns_per_s: 0.0,
     };
 
-    /// CPU time alone.
     pub fn cpu(ns_per_s: f64) -> Self {
         Self {
             cpu_ns_per_s: ns_per_s,
@@ -42,7 +40,6 @@ impl Cost {
         }
     }
 
-    /// Latency alone.
     pub fn latency(ns_per_s: f64) -> Self {
         Self {
             latency_ns_per_s: ns_per_s,
@@ -50,7 +47,6 @@ impl Cost {
         }
     }
 
-    /// All of them together.
     pub fn sum(costs: impl Iterator<Item = Self>) -> Self {
         costs.fold(Self::NONE, |sum, cost| Self {
             cpu_ns_per_s: sum.cpu_ns_per_s + cost.cpu_ns_per_s,
@@ -87,13 +83,10 @@ pub struct Gain {
     pub ns_per_s: f64,
 }
 
-/// Resource that a remedy saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Of {
-    /// CPU time of the host.
     Cpu,
-    /// Time that woken vCPUs wait until they run.
     Latency,
 }
 

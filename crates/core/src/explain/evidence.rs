@@ -30,19 +30,15 @@ pub struct ExitsSeen {
     pub vms: BTreeMap<VmIndex, ExitAccount>,
 }
 
-/// All that is known of a recording.
 #[derive(Debug)]
 pub struct Evidence<'a> {
-    /// The guests that are asked about.
     pub guests: Vec<Guest<'a>>,
     /// Everything of the halts, also of VMs that are not asked about.
     pub ledger: &'a Ledger,
     /// The host's CPUs, where they were recorded.
     pub cpus: &'a [Cpu],
     pub exits: Option<&'a ExitsSeen>,
-    /// From when to when it was recorded.
     pub interval: Interval,
-    /// The sum of all accounts.
     pub total: Account,
     /// Value of a nanosecond of wake-up latency, in nanoseconds of CPU.
     pub weight: f64,
@@ -61,7 +57,6 @@ pub struct Guest<'a> {
     pub seats: Vec<VcpuEvidence<'a>>,
     /// All its halts, those of vCPUs whose number is not known too.
     pub account: Account,
-    /// Its exits, where they were recorded.
     pub exits: Option<&'a ExitAccount>,
 }
 
@@ -106,30 +101,25 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// A setting of the host.
     pub fn setting(&self, name: &str) -> Option<&str> {
         let value = self.ledger.knob_value(KnobScope::Host, name)?;
         Some(value.trim())
     }
 
-    /// The same, as a number.
     pub fn param(&self, parameter: Parameter) -> Option<u64> {
         self.setting(parameter.name())?.parse().ok()
     }
 
-    /// CPUs that were idle on average.
     pub fn idle_cpus(&self) -> Option<f64> {
         let host = &self.ledger.host;
         Some((f64::from(host.cpus) - host.busy_cpus()?).max(0.0))
     }
 
-    /// Whether the recording told this of exits.
     pub fn tells(&self, key: SubKey) -> bool {
         self.exits
             .is_some_and(|seen| seen.recorded.sub_keys.contains(&key))
     }
 
-    /// Asks about every guest.
     pub fn each(&self, look: impl Fn(&Self, &Guest<'a>) -> Option<Found>) -> Vec<Found> {
         let guests = self.guests.iter();
         guests.filter_map(|guest| look(self, guest)).collect()
@@ -382,7 +372,6 @@ pub fn part_of_time(exits: &ExitAccount, time_ns: u64) -> f64 {
     time_ns as f64 / exits.total().exits.time_ns().max(1) as f64
 }
 
-/// Everything of these causes, together.
 pub fn tally(exits: &ExitAccount, is_it: impl Fn(&Cause) -> bool) -> Tally {
     let mut sum = Tally::default();
     let rows = exits.causes.iter().filter(|(cause, _)| is_it(cause));

@@ -5,28 +5,13 @@
 //! cannot give a remedy without a kind and without its [`Terms`], price and harm. A table of tests (`test/guards.rs`)
 //! has each kind of each rule, on evidence on which it is given and on evidence that makes it harmful; a law over all
 //! rules holds that no other kind is given.
-//!
-//! | kind | does harm where |
-//! |---|---|
-//! | any | what it takes is worth at least what the finding costs, both by the goal's weight |
-//! | [`Does::HostPollsMore`] | other tasks want the CPU, or the CPUs are not idle enough; the guest disabled host polling; `tune` recommends otherwise |
-//! | [`Does::HostPollsLess`] | polling pays (what the polls spare counts as taken); `tune` recommends otherwise |
-//! | [`Does::GuestPolls`] | other tasks want the CPU, which a guest that polls does not give up, or the CPUs are not idle enough; `tune` recommends otherwise for a guest that recorded itself |
-//! | [`Does::GuestPollsLess`] | no other task wants the CPUs, or it is not known that one does; for a guest that recorded itself, where polling pays or `tune` recommends otherwise |
-//! | [`Does::TrapsHalts`] | no other task wants the CPUs: an exit and a wake-up for each halt, for nothing |
-//! | [`Does::NoPauseExits`], [`Does::HaltsInGuest`] | other tasks want the CPU, or it is not known that none does |
-//! | [`Does::WaitsForTimers`] | other tasks want the CPU |
-//! | [`Does::ForWindows`] | the guest uses KVM's paravirtual interface, which Windows does not |
-//! | [`Does::ForLinux`] | the guest uses Hyper-V's interface, which a Linux guest of KVM does not |
-//! | [`Does::LoadsModule`] | the module has that setting already: loading it again stops every VM for nothing |
-//! | [`Does::SparesExits`], [`Does::SparesVmm`], [`Does::SparesCpus`], [`Does::Nothing`] | nothing that a recording shows: they take no CPU from any task |
 
 use std::borrow::Cow;
 
 use super::contention::Contention;
 use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
-use super::say::percent;
+use super::prelude::percent;
 use super::terms::{HOST_POLLS_FOR_GUEST, HOST_POLLS_LESS, HOST_POLLS_MORE, Terms};
 use super::{Found, Who};
 use crate::account::Account;
@@ -42,7 +27,6 @@ use crate::stats::Fold;
 pub enum Does {
     HostPollsMore(Lever),
     HostPollsLess(Lever),
-    /// The guest polls before it halts.
     GuestPolls,
     /// Halts exit to the host.
     TrapsHalts,
@@ -50,11 +34,9 @@ pub enum Does {
     NoPauseExits,
     /// The guest is given what Windows needs: Hyper-V's interface.
     ForWindows,
-    /// A setting of a Linux guest.
     ForLinux,
     /// KVM's vendor module is loaded with a setting: a parameter that is 1 or Y.
     LoadsModule(&'static [&'static str]),
-    /// The guest polls no more before it halts.
     GuestPollsLess,
     /// Halts stay inside the guest.
     HaltsInGuest,
@@ -90,10 +72,8 @@ impl Lever {
     }
 }
 
-/// Something that can be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedy {
-    /// Kind of the remedy.
     pub does: Does,
     /// A command, or a setting, in a sentence.
     pub text: Cow<'static, str>,
@@ -104,7 +84,6 @@ pub struct Remedy {
     pub takes: Cost,
 }
 
-/// Verdict of the guard on a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guarded {
     Given,
@@ -183,7 +162,6 @@ impl Remedy {
         }
     }
 
-    /// The same, and what it takes.
     #[must_use]
     pub fn taking(self, takes: Cost) -> Self {
         Self { takes, ..self }
@@ -363,7 +341,6 @@ pub(super) fn advice(evidence: &Evidence<'_>, more: bool) -> String {
     }
 }
 
-/// Whether a module has a parameter set already.
 fn already(evidence: &Evidence<'_>, names: &[&str]) -> Guarded {
     let is_on = |name: &&&str| matches!(evidence.setting(name), Some("Y" | "1"));
     match names.iter().find(is_on) {
@@ -372,7 +349,6 @@ fn already(evidence: &Evidence<'_>, names: &[&str]) -> Guarded {
     }
 }
 
-/// Observations of the subject of a finding.
 struct Seen {
     account: Account,
     is_vetoed: bool,

@@ -9,9 +9,9 @@ mod laws;
 
 use std::collections::BTreeMap;
 
+use super::RULES;
 use super::evidence::{Evidence, ExitsSeen};
 use super::in_guest::{self, InGuest};
-use super::registry::RULES;
 use super::remedy::{Advised, Does};
 use super::{Explained, Finding, Sure, explain};
 use crate::account::ledger::Ledger;

@@ -18,7 +18,6 @@ pub(super) enum Counts {
     Few(Vec<u16>),
     /// Counts by bucket, none beyond 32 bits.
     Many(Octaves<u32>),
-    /// Counts by bucket.
     Most(Octaves<u64>),
 }
 

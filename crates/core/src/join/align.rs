@@ -11,7 +11,6 @@ pub(super) struct Anchor {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matched {
-    /// When it began, on the guest's clock.
     pub(super) at_ns: i128,
     /// When its first halt began, less that.
     pub(super) offset_ns: i128,

@@ -3,22 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::area::{self, Area};
-use super::book::Book;
-use super::handler;
-use super::sample::{Event, Hit, Phase, Sample};
-use super::share::Sum;
-use super::stack::Space;
+use super::sample::{Book, Event, Hit, Phase, Sample, Space};
+use crate::account::sums::folds;
 use crate::exit::Isa;
 use crate::exit::names::Names;
 use crate::ids::{Tid, VcpuId, VmIndex};
-use crate::stats::Fold;
+use crate::stats::{Fold, Share, Z};
 
-/// A thread of a VMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// It runs this vCPU.
     Vcpu(VcpuId),
-    /// It runs none.
     Thread(Tid),
 }
 
@@ -39,7 +33,6 @@ pub enum ExitOf {
 }
 
 impl ExitOf {
-    /// Name of the exit.
     pub fn name(self, names: &Names) -> String {
         match self {
             Self::Guest => "guest".to_owned(),
@@ -57,16 +50,13 @@ impl ExitOf {
 pub struct Site {
     pub vm: Option<VmIndex>,
     pub who: Who,
-    /// The exit being handled.
     pub exit: ExitOf,
     pub hit: Hit,
-    /// Area of the code that was hit.
     pub area: Area,
     /// The stack; 0 where there is none.
     pub stack: u64,
 }
 
-/// Samples added up.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     pub events: BTreeMap<Event, BTreeMap<Site, Sum>>,
@@ -86,7 +76,6 @@ impl Account {
         }
     }
 
-    /// Takes a sample in.
     pub fn book(&mut self, sample: &Sample, book: &Book) {
         let known = || self.vcpus.get(&(sample.vm?, sample.tid)).copied();
         let vcpu = sample.vcpu.or_else(known);
@@ -136,7 +125,7 @@ fn sort(sample: &Sample, book: &Book) -> (Area, Option<&'static str>) {
         Hit::Kernel => area::of_stack(&symbols),
         Hit::Hypervisor | Hit::Unknown => Area::Unknown,
     };
-    (area, handler::of_stack(&symbols))
+    (area, area::exit_of_stack(&symbols))
 }
 
 fn exit_of(sample: &Sample, handler: Option<&'static str>) -> ExitOf {
@@ -148,5 +137,60 @@ fn exit_of(sample: &Sample, handler: Option<&'static str>) -> ExitOf {
         (_, _, Some(name)) => ExitOf::Stack(name),
         (Phase::Entered, _, None) => ExitOf::Between,
         (Phase::Exit | Phase::Unknown, _, None) => ExitOf::NotKnown,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum {
+    pub samples: u64,
+    /// Their weights: ns, or events.
+    pub weight: u64,
+    /// Squares of their weights: how unequal these are.
+    pub squares: u128,
+}
+
+folds! {
+    Sum { samples, weight, squares }
+}
+
+impl Sum {
+    pub fn one(weight: u64) -> Self {
+        Self {
+            samples: 1,
+            weight,
+            squares: u128::from(weight) * u128::from(weight),
+        }
+    }
+
+    /// As how many samples of equal weight these count (Kish 1965): the square of the sum over the
+    /// sum of the squares.
+    pub fn effective(&self) -> f64 {
+        let weight = self.weight as f64;
+        if self.squares == 0 {
+            return 0.0;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let squares = self.squares as f64;
+        weight * weight / squares
+    }
+
+    /// The share that a part of these is: by weight, with the interval of Wilson (1927), which holds
+    /// for few samples and for shares near 0 and 1 too. `None` where there is nothing to share.
+    ///
+    /// It takes samples for independent of each other. Those of one long stretch are not: where a
+    /// recording holds few such stretches, the truth may lie outside more often.
+    pub fn share_of(&self, part: &Self) -> Option<Share> {
+        if self.weight == 0 {
+            return None;
+        }
+        let share = part.weight as f64 / self.weight as f64;
+        Some(Share::wilson(share.min(1.0), self.effective()))
+    }
+
+    /// How far the sum itself may be off, of 1, in 95 of 100 recordings: samples come by chance, so
+    /// that their number scatters by no more than its root.
+    pub fn scatter(&self) -> f64 {
+        let n = self.effective();
+        if n > 0.0 { Z / n.sqrt() } else { 1.0 }
     }
 }

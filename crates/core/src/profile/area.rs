@@ -1,4 +1,4 @@
-//! Parts of KVM and the kernel that a stack was busy with.
+//! Parts of KVM and the kernel that a stack was busy with, and the exit that it handles.
 //!
 //! Functions are sorted by their names, most of which are prefixes: KVM and the kernel name what
 //! belongs together alike. From the innermost function out, the first that has an area decides.
@@ -61,21 +61,18 @@ crate::names! {
     }
 }
 
-/// Beginnings of names, in the order in which they are tried.
+/// Beginnings of names, in the order in which they are tried; of a name, `asm_` and underscores are left out.
 const AREAS: &[(Area, &[&str])] = &[
     (Area::Vhost, &["vhost_", "handle_tx", "handle_rx"]),
     (
         Area::HostInterrupts,
         &[
-            "asm_sysvec_",
             "sysvec_",
-            "asm_common_interrupt",
             "common_interrupt",
-            "__do_softirq",
+            "do_softirq",
             "handle_softirqs",
-            "__irq_exit_rcu",
             "irq_exit_rcu",
-            "asm_exc_nmi",
+            "exc_nmi",
             "el1_interrupt",
             "el0_interrupt",
             "gic_handle_irq",
@@ -85,7 +82,6 @@ const AREAS: &[(Area, &[&str])] = &[
         Area::Mmu,
         &[
             "kvm_mmu_",
-            "__kvm_mmu_",
             "kvm_tdp_",
             "tdp_",
             "mmu_",
@@ -94,7 +90,6 @@ const AREAS: &[(Area, &[&str])] = &[
             "direct_map",
             "direct_page_fault",
             "kvm_faultin_pfn",
-            "__kvm_faultin_pfn",
             "fast_page_fault",
             "paging64_",
             "paging32_",
@@ -102,7 +97,6 @@ const AREAS: &[(Area, &[&str])] = &[
             "kvm_unmap_gfn",
             "kvm_age_gfn",
             "kvm_zap_",
-            "__pte_list_",
             "pte_list_",
             "rmap_",
             "kvm_handle_guest_abort",
@@ -140,7 +134,6 @@ const AREAS: &[(Area, &[&str])] = &[
         &[
             "kvm_hv_timer",
             "start_apic_timer",
-            "__start_apic_timer",
             "restart_apic_timer",
             "start_sw_tscdeadline",
             "start_hv_timer",
@@ -150,7 +143,6 @@ const AREAS: &[(Area, &[&str])] = &[
             "kvm_inject_apic_timer_irqs",
             "kvm_lapic_expired_hv_timer",
             "apic_timer_",
-            "__kvm_wait_lapic_expire",
             "kvm_wait_lapic_expire",
             "kvm_timer_",
             "pit_",
@@ -165,7 +157,6 @@ const AREAS: &[(Area, &[&str])] = &[
         Area::GuestInterrupts,
         &[
             "kvm_apic_",
-            "__apic_",
             "apic_",
             "kvm_lapic_",
             "kvm_irq_delivery_",
@@ -195,19 +186,11 @@ const AREAS: &[(Area, &[&str])] = &[
     (
         Area::EntryExit,
         &[
-            "vmx_vcpu_run",
-            "__vmx_vcpu_run",
+            "vmx_vcpu_",
             "vmx_vmexit",
-            "vmx_vcpu_enter_exit",
             "vmx_handle_exit",
             "vmx_prepare_switch_to",
-            "vmx_vcpu_load",
-            "vmx_vcpu_put",
-            "svm_vcpu_run",
-            "__svm_vcpu_run",
-            "svm_vcpu_enter_exit",
-            "svm_vcpu_load",
-            "svm_vcpu_put",
+            "svm_vcpu_",
             "svm_handle_exit",
             "svm_prepare_switch_to",
             "vcpu_enter_guest",
@@ -220,38 +203,32 @@ const AREAS: &[(Area, &[&str])] = &[
             "kvm_fpu_",
             "fpu_swap_kvm_fpstate",
             "kvm_arch_vcpu_ioctl_run",
-            "__kvm_vcpu_run",
-            "__guest_enter",
+            "kvm_vcpu_run",
+            "guest_enter",
             "kvm_on_user_return",
-            "pvm_vcpu_run",
-            "pvm_vcpu_load",
-            "pvm_vcpu_put",
+            "pvm_vcpu_",
             "pvm_prepare_switch_to",
             "pvm_handle_exit",
             "switcher_enter_guest",
         ],
     ),
-    (Area::KvmOther, &["kvm_", "__kvm_", "vmx_", "svm_", "pvm_"]),
+    (Area::KvmOther, &["kvm_", "vmx_", "svm_", "pvm_"]),
     (
         Area::HostMemory,
         &[
             "handle_mm_fault",
-            "__handle_mm_fault",
             "do_user_addr_fault",
             "exc_page_fault",
-            "asm_exc_page_fault",
             "do_anonymous_page",
             "alloc_pages",
-            "__alloc_pages",
             "clear_page",
             "clear_huge_page",
             "get_user_pages",
-            "__get_user_pages",
             "faultin_page",
             "do_huge_pmd_",
             "shmem_",
             "do_madvise",
-            "__do_sys_madvise",
+            "do_sys_madvise",
             "unmap_page_range",
             "zap_",
             "try_to_free_pages",
@@ -265,7 +242,6 @@ const AREAS: &[(Area, &[&str])] = &[
         Area::Scheduler,
         &[
             "schedule",
-            "__schedule",
             "finish_task_switch",
             "try_to_wake_up",
             "ttwu_",
@@ -274,27 +250,30 @@ const AREAS: &[(Area, &[&str])] = &[
             "enqueue_",
             "sched_",
             "preempt_schedule",
-            "__cond_resched",
+            "cond_resched",
         ],
     ),
 ];
 
 const LOCKS: &[&str] = &[
     "native_queued_spin_lock_slowpath",
-    "__pv_queued_spin_lock_slowpath",
     "queued_spin_lock_slowpath",
     "queued_read_lock_slowpath",
     "queued_write_lock_slowpath",
     "rwsem_down_",
     "rwsem_spin_on_owner",
     "osq_lock",
-    "__mutex_lock",
+    "mutex_lock",
     "mutex_spin_on_owner",
 ];
 
-/// The area of one function, where it has one.
-pub fn of_symbol(symbol: &str) -> Option<Area> {
-    let begins = |begin: &&str| symbol.starts_with(*begin);
+fn bare(symbol: &str) -> &str {
+    let symbol = symbol.trim_start_matches('_');
+    symbol.strip_prefix("asm_").unwrap_or(symbol)
+}
+
+fn of_symbol(symbol: &str) -> Option<Area> {
+    let begins = |begin: &&str| bare(symbol).starts_with(*begin);
     let found = AREAS
         .iter()
         .find(|(_, begins_with)| begins_with.iter().any(begins));
@@ -322,7 +301,7 @@ pub fn of_stack(symbols: &[&str]) -> Area {
 }
 
 fn is_lock(symbol: &str) -> bool {
-    LOCKS.iter().any(|lock| symbol.starts_with(lock))
+    LOCKS.iter().any(|lock| bare(symbol).starts_with(lock))
 }
 
 /// A halt polls in `kvm_vcpu_halt` and blocks in `kvm_vcpu_block`, which that calls (since 5.17);
@@ -339,4 +318,62 @@ fn halted(has: impl Fn(&str) -> bool) -> Option<Area> {
     } else {
         Area::HaltPolling
     })
+}
+
+/// A function and the exit that it handles: those of `kvm_vmx_exit_handlers`, `svm_exit_handlers` and arm64's
+/// `arm_exit_handlers`, and functions of `arch/x86/kvm/x86.c` that both x86 vendors call. Where both print different
+/// names for one cause, Intel's stands for both.
+const HANDLERS: &[(&str, &str)] = &[
+    ("kvm_vcpu_halt", "HLT"),
+    ("kvm_emulate_halt", "HLT"),
+    ("kvm_emulate_halt_noskip", "HLT"),
+    ("kvm_vcpu_wfi", "WFx"),
+    ("kvm_handle_wfx", "WFx"),
+    ("handle_ept_violation", "EPT_VIOLATION"),
+    ("handle_ept_misconfig", "EPT_MISCONFIG"),
+    ("npf_interception", "npf"),
+    ("handle_io", "IO_INSTRUCTION"),
+    ("io_interception", "io"),
+    ("kvm_emulate_wrmsr", "MSR_WRITE"),
+    ("handle_fastpath_wrmsr", "MSR_WRITE"),
+    ("handle_fastpath_set_msr_irqoff", "MSR_WRITE"),
+    ("kvm_emulate_rdmsr", "MSR_READ"),
+    ("msr_interception", "msr"),
+    ("kvm_emulate_cpuid", "CPUID"),
+    ("kvm_emulate_hypercall", "VMCALL"),
+    ("handle_apic_write", "APIC_WRITE"),
+    ("handle_apic_access", "APIC_ACCESS"),
+    ("handle_apic_eoi_induced", "EOI_INDUCED"),
+    ("avic_incomplete_ipi_interception", "avic_incomplete_ipi"),
+    (
+        "avic_unaccelerated_access_interception",
+        "avic_unaccelerated_access",
+    ),
+    ("handle_pause", "PAUSE_INSTRUCTION"),
+    ("pause_interception", "pause"),
+    ("handle_preemption_timer", "PREEMPTION_TIMER"),
+    ("handle_interrupt_window", "INTERRUPT_WINDOW"),
+    ("interrupt_window_interception", "vintr"),
+    ("handle_external_interrupt", "EXTERNAL_INTERRUPT"),
+    ("vmx_handle_exit_irqoff", "EXTERNAL_INTERRUPT"),
+    ("handle_exception_nmi", "EXCEPTION_NMI"),
+    ("handle_cr", "CR_ACCESS"),
+    ("handle_dr", "DR_ACCESS"),
+    ("kvm_emulate_wbinvd", "WBINVD"),
+    ("kvm_emulate_xsetbv", "XSETBV"),
+    ("handle_bus_lock_vmexit", "BUS_LOCK"),
+    ("kvm_handle_guest_abort", "DABT_LOW"),
+    ("handle_hvc", "HVC64"),
+    ("handle_smc", "SMC64"),
+    ("kvm_handle_sys_reg", "SYS64"),
+    ("kvm_handle_intercept", "intercept"),
+    // Below a handler that is told above it belongs to that one; alone, KVM virtualises in software.
+    ("x86_emulate_instruction", "emulation"),
+];
+
+/// The exit that a stack handles; its functions are given from the innermost out.
+pub fn exit_of_stack(symbols: &[&str]) -> Option<&'static str> {
+    let handled = |symbol: &&str| HANDLERS.iter().find(|(name, _)| name == symbol);
+    let (_, exit) = symbols.iter().rev().find_map(handled)?;
+    Some(exit)
 }

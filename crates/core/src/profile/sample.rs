@@ -1,7 +1,9 @@
-//! One sample: whose, when, what it hit, what it stands for.
+//! Samples, the stacks, frames and threads that they point to, and a book to look these up.
+
+use std::collections::BTreeMap;
 
 use crate::exit::Isa;
-use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::ids::{Pid, Tid, VcpuId, VmIndex};
 
 crate::names! {
     /// Sampled event. A name is perf's own, but for `dtlb-misses` (`dTLB-load-misses`).
@@ -52,7 +54,6 @@ crate::names! {
 }
 
 impl Hit {
-    /// Whether the guest ran.
     pub fn is_guest(self) -> bool {
         matches!(self, Self::GuestKernel | Self::GuestUser)
     }
@@ -71,7 +72,6 @@ crate::names! {
     }
 }
 
-/// One sample of one thread of a VMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// When, on the host's `CLOCK_MONOTONIC`.
@@ -88,10 +88,124 @@ pub struct Sample {
     pub hit: Hit,
     /// The row of its stack in the table of stacks; 0 where there is none: the guest's is not walked.
     pub stack: u64,
-    /// Between guest and host.
     pub phase: Phase,
     /// Architecture of the exit's reason.
     pub isa: Isa,
     /// That reason, in [`Phase::Exit`].
     pub reason: Option<u32>,
+}
+
+crate::names! {
+    /// Owner of a frame's code.
+    pub enum Space {
+        /// The host's kernel and its modules.
+        Kernel = "kernel",
+        /// User space: the VMM and its libraries.
+        User = "user",
+    }
+}
+
+/// A function, or an address that no symbol covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its number, from 1 on. Two may be equal in everything else.
+    pub id: u64,
+    pub space: Space,
+    /// `kernel`, a kernel module's name, the path of a program or library, or `[vdso]` and the like;
+    /// empty where nothing is known of the address.
+    pub module: String,
+    /// The function, without what a compiler appends to its name; demangled.
+    pub symbol: Option<String>,
+    /// Where there is no symbol: the address, in a file counted from its beginning.
+    pub address: Option<u64>,
+}
+
+impl Frame {
+    /// The last part of the module's path.
+    pub fn module_name(&self) -> &str {
+        let name = self.module.trim_end_matches(" (deleted)");
+        name.rsplit('/').next().unwrap_or(name)
+    }
+
+    /// The function; without a symbol, module and address.
+    pub fn name(&self) -> String {
+        match (&self.symbol, self.address) {
+            (Some(symbol), _) => symbol.clone(),
+            (None, Some(address)) if self.module.is_empty() => format!("{address:#x}"),
+            (None, Some(address)) => format!("{}+{address:#x}", self.module_name()),
+            (None, None) if self.module.is_empty() => "[unknown]".to_owned(),
+            (None, None) => format!("[{}]", self.module_name()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// Its number, from 1 on. Two may hold the same frames.
+    pub id: u64,
+    /// Numbers of its frames, the innermost first: the kernel's before those of user space.
+    pub frames: Vec<u64>,
+    /// Whether frames are missing at its outer end: an address that is no code, or the kernel's limit.
+    pub cut: bool,
+}
+
+/// The name of a thread when it was first sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    pub vm: Option<VmIndex>,
+    pub pid: Pid,
+    pub tid: Tid,
+    /// Its name (`/proc/PID/task/TID/comm`); `None` if it was gone.
+    pub name: Option<String>,
+}
+
+/// Frames of a stack that are kept: the kernel walks 127 of its own and of user space unless its
+/// `perf_event_max_stack` was raised.
+const FRAMES_MOST: usize = 1024;
+
+#[derive(Debug, Clone, Default)]
+pub struct Book {
+    frames: BTreeMap<u64, Frame>,
+    stacks: BTreeMap<u64, Stack>,
+    threads: BTreeMap<(Option<VmIndex>, Tid), Option<String>>,
+}
+
+impl Book {
+    pub fn frame(&mut self, frame: Frame) {
+        self.frames.insert(frame.id, frame);
+    }
+
+    /// Takes over a stack. Its frames must be there already; those that are not are left out.
+    pub fn stack(&mut self, mut stack: Stack) {
+        let named = stack.frames.len();
+        stack.frames.retain(|id| self.frames.contains_key(id));
+        let is_whole = stack.frames.len() == named;
+        stack.cut |= !is_whole || stack.frames.len() > FRAMES_MOST;
+        stack.frames.truncate(FRAMES_MOST);
+        self.stacks.insert(stack.id, stack);
+    }
+
+    /// Takes over a thread's name; the first that is known stays.
+    pub fn thread(&mut self, thread: Thread) {
+        let name = self.threads.entry((thread.vm, thread.tid)).or_default();
+        if name.is_none() {
+            *name = thread.name;
+        }
+    }
+
+    /// The frames of a stack, the innermost first.
+    pub fn frames(&self, stack: u64) -> impl DoubleEndedIterator<Item = &Frame> {
+        let frames = self.stacks.get(&stack).map(|stack| &stack.frames[..]);
+        let frames = frames.unwrap_or_default().iter();
+        frames.filter_map(|id| self.frames.get(id))
+    }
+
+    /// Whether frames are missing at the outer end of a stack; also if the stack itself is missing.
+    pub fn is_cut(&self, stack: u64) -> bool {
+        stack != 0 && self.stacks.get(&stack).is_none_or(|stack| stack.cut)
+    }
+
+    pub fn name(&self, vm: Option<VmIndex>, tid: Tid) -> Option<&str> {
+        self.threads.get(&(vm, tid))?.as_deref()
+    }
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::account::{Account, ExitOf, sums};
+use super::account::{Account, ExitOf, Sum, sums};
 use super::area;
-use super::book::Book;
-use super::share::Sum;
+use super::sample::Book;
 use super::tree::{self, Kind, Naming, Node};
-use super::{Event, Frame, Hit, Phase, Sample, Space, Stack, handler, hot};
+use super::{Event, Frame, Hit, Phase, Sample, Space, Stack};
 use crate::exit::Isa;
 use crate::exit::names::Names;
 use crate::ids::{Tid, VcpuId, VmIndex};
@@ -41,7 +40,7 @@ fn stacks_of_real_kernels_are_sorted() {
         let text = text.replace("ENTRY", ENTRY);
         let functions = text.split(" < ").map(str::trim);
         let stack: Vec<&str> = functions.filter(|it| !it.is_empty()).collect();
-        let (area, handler) = (area::of_stack(&stack), handler::of_stack(&stack));
+        let (area, handler) = (area::of_stack(&stack), area::exit_of_stack(&stack));
         let found = format!("{area:?} {}", handler.unwrap_or("-"));
         assert_eq!(found, expected, "{text}");
     }
@@ -200,7 +199,7 @@ proptest! {
         let counts = folded.iter().map(|line| line.rsplit_once(' ').unwrap().1);
         let folded: u64 = counts.map(|count| count.parse::<u64>().unwrap()).sum();
         prop_assert_eq!(folded, whole.samples);
-        let heats = hot::symbols(account.sites(Event::CpuClock), &book);
+        let heats = tree::symbols(account.sites(Event::CpuClock), &book);
         let own: u64 = heats.iter().map(|(_, heat)| heat.own.samples).sum();
         prop_assert_eq!(own, whole.samples);
         for (symbol, heat) in &heats {
@@ -228,7 +227,7 @@ fn recursion_and_semicolons_count_for_nothing_more() {
     let book = book();
     let mut account = Account::default();
     account.book(&sample(Hit::User, 4, Phase::Unknown, None), &book);
-    let heats = hot::symbols(account.sites(Event::CpuClock), &book);
+    let heats = tree::symbols(account.sites(Event::CpuClock), &book);
     assert_eq!(heats.len(), 1);
     assert_eq!((heats[0].1.own.samples, heats[0].1.all.samples), (1, 1));
     let naming = Naming {

@@ -1,41 +1,99 @@
-//! Stacks as a tree: what flame graphs are drawn from, and what folded stacks are lines of.
+//! Which symbols are hot, and stacks as a tree: what flame graphs are drawn from, and what folded stacks are lines of.
 //!
 //! A path goes from the VM over its thread and the exit being handled to the frames of the stack, the
 //! outermost first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::account::{ExitOf, Site, Who, sums};
-use super::book::Book;
-use super::hot::hit_symbol;
-use super::share::Sum;
-use super::stack::Space;
+use super::account::{ExitOf, Site, Sum, Who, sums};
+use super::sample::{Book, Hit, Space};
 use crate::exit::names::Names;
 use crate::ids::VmIndex;
 use crate::stats::Fold;
 
-/// Kind of a step of a path.
+/// A function, or what stands for one where no stack is walked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Symbol {
+    /// Its name, or module and address.
+    pub name: String,
+    pub module: String,
+    /// Owner of the code; `None` of a guest.
+    pub space: Option<Space>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Heat {
+    /// Samples that hit it.
+    pub own: Sum,
+    /// Samples that hit it or what it called.
+    pub all: Sum,
+}
+
+/// Symbol of a hit without a frame: in the guest, and where the stack could not be walked.
+pub fn hit_symbol(hit: Hit) -> Symbol {
+    let name = match hit {
+        Hit::GuestKernel => "[guest kernel]",
+        Hit::GuestUser => "[guest user]",
+        Hit::Kernel => "[kernel]",
+        Hit::User => "[user]",
+        Hit::Hypervisor => "[hypervisor]",
+        Hit::Unknown => "[unknown]",
+    };
+    let module = if hit.is_guest() { "guest" } else { "" };
+    Symbol {
+        name: name.to_owned(),
+        module: module.to_owned(),
+        space: None,
+    }
+}
+
+/// The heat of every symbol of these sites, the hottest by itself first.
+pub fn symbols<'a>(
+    sites: impl Iterator<Item = (&'a Site, &'a Sum)>,
+    book: &Book,
+) -> Vec<(Symbol, Heat)> {
+    let mut heats = BTreeMap::<Symbol, Heat>::new();
+    for ((stack, hit), sum) in sums(sites, |site| (site.stack, site.hit)) {
+        let frames = book.frames(stack).map(|frame| Symbol {
+            name: frame.name(),
+            module: frame.module_name().to_owned(),
+            space: Some(frame.space),
+        });
+        let mut frames: Vec<Symbol> = frames.collect();
+        if frames.is_empty() || hit.is_guest() {
+            frames.insert(0, hit_symbol(hit));
+        }
+        if let Some(own) = frames.first() {
+            heats.entry(own.clone()).or_default().own.fold(&sum);
+        }
+        // A function that calls itself counts once.
+        for symbol in frames.into_iter().collect::<BTreeSet<_>>() {
+            heats.entry(symbol).or_default().all.fold(&sum);
+        }
+    }
+    let mut heats: Vec<(Symbol, Heat)> = heats.into_iter().collect();
+    heats.sort_by(|(a, x), (b, y)| {
+        let key = |heat: &Heat| (heat.own.weight, heat.all.weight);
+        key(y).cmp(&key(x)).then_with(|| a.cmp(b))
+    });
+    heats
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Root,
     Vm,
     /// A vCPU or another thread.
     Thread,
-    /// An exit being handled.
     Exit,
     Guest,
-    /// A function of user space.
     User,
-    /// A function of the kernel.
     Kernel,
-    /// Code that is not known.
     Unknown,
 }
 
-/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// Name of the step.
     pub name: String,
     pub kind: Kind,
     /// The module of a function; else empty.
@@ -52,24 +110,19 @@ impl Step {
     }
 }
 
-/// How sites are named.
 #[derive(Debug, Clone, Copy)]
 pub struct Naming<'a> {
-    /// Frames, stacks and threads that samples point to.
     pub book: &'a Book,
-    /// Names of exit reasons.
     pub reasons: &'a Names,
     pub vms: &'a BTreeMap<VmIndex, String>,
 }
 
 impl Naming<'_> {
-    /// The name of a VM.
     pub fn vm(&self, vm: Option<VmIndex>) -> String {
         let name = vm.and_then(|vm| self.vms.get(&vm));
         name.map_or_else(|| "unknown VM".to_owned(), Clone::clone)
     }
 
-    /// The name of a thread.
     pub fn thread(&self, site: &Site) -> String {
         match site.who {
             Who::Vcpu(vcpu) => format!("vCPU {vcpu}"),
@@ -115,7 +168,6 @@ impl Naming<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub step: Step,
-    /// Samples that ended here.
     pub own: Sum,
     /// Samples that ended here or further in.
     pub all: Sum,

@@ -2,7 +2,7 @@
 
 use haltwise_capture::costs;
 use haltwise_capture::table::{Column, Table};
-use haltwise_core::explain::{Rule, in_guest, registry};
+use haltwise_core::explain::{RULES, Rule, in_guest};
 
 use crate::exporter::listed;
 
@@ -14,7 +14,7 @@ pub(super) fn all() -> [(&'static str, String); 4] {
     let sums =
         "# Columns of a costs table\n\n[Costs tables](costs-format.md) says what a row is.\n";
     let list = "# List of rules\n\n[Rules](rules.md) says how a finding is judged.\n";
-    let rules = rules("Hosts", registry::RULES) + &rules("Guests", in_guest::RULES);
+    let rules = rules("Hosts", RULES) + &rules("Guests", in_guest::RULES);
     [
         ("capture-columns.md", capture.to_owned() + &tables.concat()),
         (

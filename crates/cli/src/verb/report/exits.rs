@@ -10,7 +10,7 @@ use haltwise_host::exits::ExitOptions;
 use crate::collect::recording;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exits::page::{self, ExitsTable};
-use crate::exits::{build, load};
+use crate::exits::{load, view};
 use crate::page::harmless;
 use crate::terminal;
 
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     };
     let loaded = load::load(&dir, by, arguments.vm.as_deref())?;
     let exit = arguments.exit.as_deref();
-    let Some(mut view) = build::build(&loaded, exit, table == ExitsTable::Groups) else {
+    let Some(mut view) = view::build(&loaded, exit, table == ExitsTable::Groups) else {
         let exit = harmless(exit.unwrap_or_default());
         let error = anyhow!("no exit of this capture has the reason `{exit}`");
         return Err(Failure::new(Exit::Usage, error)

@@ -9,8 +9,8 @@ use haltwise_core::profile::{Event, account::Site};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::page::harmless;
-use crate::profile::build::{self, By};
 use crate::profile::load::Loaded;
+use crate::profile::view::{self, By};
 use crate::profile::{load, page};
 use crate::terminal;
 
@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let loaded = load::load(arguments.dir()?, arguments.vm.as_deref())?;
     let event = loaded.event(arguments.event)?;
     let exit = arguments.exit.as_deref();
-    let Some(mut view) = build::build(&loaded, event, by.unwrap_or(By::Vm), exit) else {
+    let Some(mut view) = view::build(&loaded, event, by.unwrap_or(By::Vm), exit) else {
         let exit = harmless(exit.unwrap_or_default());
         let error = anyhow!("no sample of this capture belongs to the exit `{exit}`");
         return Err(Failure::new(Exit::Usage, error)

@@ -167,3 +167,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_residency_that_cpuidle_did_not_keep_leaves_the_time_polled_unknown() {
+    let period = |polled, halted| Period {
+        cpu: 3,
+        start_ns: 1_000_000,
+        end_ns: 1_300_000,
+        poll_ns: u64::from(polled) * 50_000,
+        halt_ns: u64::from(halted) * 250_000,
+        polled,
+        halted,
+        told_apart: false,
+        limit_ns: Some(50_000),
+        limit_next_ns: Some(50_000),
+        change: None,
+        wake: WakeSource::Timer,
+        wake_ns: Some(1_280_000),
+    };
+    let poll_ns = |polled, halted| period(polled, halted).halt(0, None).poll_ns;
+    assert_eq!(poll_ns(true, true), None);
+    assert_eq!(poll_ns(true, false), Some(50_000));
+    assert_eq!(poll_ns(false, true), Some(0));
+}

@@ -161,17 +161,4 @@ proptest! {
         sum.fold(&of(right));
         prop_assert_eq!(sum, of(&rows));
     }
-
-    /// Time in user space and time in the kernel are the whole time.
-    #[test]
-    fn kernel_and_user_add_up(rows in prop::collection::vec(any_row(), 0..40)) {
-        let mut account = Account::new(By::Reason, 0);
-        for row in &rows {
-            account.add(row);
-        }
-        for tally in account.causes.values() {
-            prop_assert_eq!(tally.kernel_ns() + tally.user_ns, tally.time_ns());
-            prop_assert!(tally.handling_ns.count() + tally.untimed() == tally.count);
-        }
-    }
 }

@@ -203,26 +203,6 @@ mod test {
     use super::*;
 
     #[test]
-    fn what_linux_guests_exit_for_has_a_name() {
-        for (kind, key, name) in [
-            (Kind::MsrWrite, 0x6e0, Some("IA32_TSC_DEADLINE")),
-            (Kind::MsrWrite, 0x80b, Some("x2APIC EOI")),
-            (Kind::MsrWrite, 0x830, Some("x2APIC ICR")),
-            (Kind::MsrRead, 0x4b56_4d05, Some("KVM_POLL_CONTROL")),
-            (Kind::MsrRead, 0x6e1, None),
-            (Kind::PioWrite, 0x3fd, Some("COM1")),
-            (Kind::PioRead, 0x6e0, None),
-            (Kind::MmioWrite, 0xfee0_00b0, Some("local APIC EOI")),
-            (Kind::MmioWrite, 0xfee0_0380, Some("local APIC")),
-            (Kind::Cpuid, 0x4000_0001, Some("KVM features")),
-            (Kind::Hypercall, 11, Some("SCHED_YIELD")),
-            (Kind::Vector, 11, None),
-        ] {
-            assert_eq!(sub(kind, key), name, "{kind} {key:#x}");
-        }
-    }
-
-    #[test]
     fn a_range_is_not_hidden_behind_a_wider_one() {
         for table in [&MSRS[..], &PORTS, &ADDRESSES, &LEAVES, &HYPERCALLS] {
             for (n, (first, last, name)) in table.iter().enumerate() {

@@ -321,7 +321,9 @@ fn every_remedy_has_its_price_and_when_it_does_harm() {
     for (rule, does, given, _) in all() {
         let found = given.finding(rule).unwrap().found;
         for remedy in found.remedies.iter().filter(|it| it.does == does) {
-            let (price, harm) = (remedy.terms.price(), remedy.terms.harm());
+            let (price, harm) = (remedy.terms.price, remedy.terms.harm);
+            let is_sentence = |text: &str| text.len() > 5 && text.ends_with('.');
+            assert!(is_sentence(price) && is_sentence(harm), "{rule}, {does:?}");
             assert_ne!(price, harm, "{rule}, {does:?}");
             assert!(!remedy.text.contains(price), "{rule}, {does:?}: said twice");
             prices.insert(price);

@@ -79,7 +79,7 @@ proptest::proptest! {
             }
             let remedies = found.remedies.iter().map(|remedy| &*remedy.text);
             let terms = found.remedies.iter().map(|remedy| remedy.terms);
-            let terms = terms.flat_map(|terms| [terms.price(), terms.harm()]);
+            let terms = terms.flat_map(|terms| [terms.price, terms.harm]);
             let texts = remedies.chain([&*found.signature, &*found.cause]);
             for text in texts.chain(terms) {
                 prop_assert!(text.ends_with(['.', ';']) && !text.contains("  "), "{text}");
