@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
+use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::policy::{Side, Spec};
-use haltwise_core::replay::session::Played;
+use haltwise_core::replay::session::{Played, VcpuResult};
 use haltwise_core::replay::{Cost, Doubts, Outcome};
-use haltwise_core::stats::total;
+use haltwise_core::stats::{Fold, total};
 use haltwise_document::figures;
 
 use super::play::{ReplayModel, Replayed};
-use super::sums::{OfVm, Sum, Whose};
 use crate::figures::DOUBTS;
 use crate::prices::model::Model;
 use crate::prices::price::Price;
@@ -30,7 +30,7 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     pub(crate) struct Replay {
-        /// Version of this layout: 2.
+        /// Version of this layout: 3.
         pub(crate) schema: u32 = Number,
         pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES),
         /// A group for each VM; with `--vcpus` one for each vCPU after its VM's.
@@ -92,28 +92,8 @@ figures! {
         pub(crate) from_ceiling: HaltCosts = Record(HaltCosts::FIGURES),
         /// The two end differently.
         pub(crate) bistable: bool = Flag,
-        /// Starting without a window, if wake-ups that the recording does not show were as early as they may be:
-        /// a fifth shorter where less than one halt in ten polled, since CPUs that poll stay in C0; those
-        /// of sleeps that hardly occurred, half of the calibrated or of the fastest. `null` where the recording shows
-        /// them.
-        pub(crate) early_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
-        /// The same as late as they may be: of sleeps that hardly occurred, twice the calibrated, or a quarter
-        /// longer than recorded.
-        pub(crate) late_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
         /// Worth of polling in the guest; `null` for policies of the host.
         pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES),
-    }
-
-    /// Figures that would change with other wake-ups.
-    pub(crate) struct OtherWakes {
-        /// Polls that ended in a wake.
-        pub(crate) successful_polls: u64 = Count,
-        /// Time polled.
-        pub(crate) poll_ns: u64 = Nanos,
-        /// Wake-up latency in all.
-        pub(crate) latency_ns: u64 = Nanos,
-        /// Cost in nanoseconds of CPU.
-        pub(crate) cost_ns: f64 = MeanNanos,
     }
 
     /// A policy of the guest beside those of the host.
@@ -232,17 +212,6 @@ pub(crate) struct Subject {
     pub(crate) sees_the_future: bool,
 }
 
-impl OtherWakes {
-    fn new(outcome: &Outcome, cost: &Cost) -> Self {
-        Self {
-            successful_polls: outcome.successful_polls,
-            poll_ns: outcome.poll_ns,
-            latency_ns: outcome.latency_ns,
-            cost_ns: outcome.cost_ns(cost),
-        }
-    }
-}
-
 impl HaltCosts {
     fn new(outcome: &Outcome, vcpus: u64, cost: &Cost) -> Self {
         // Each vCPU was seen for its own time; together they were for about the mean of these.
@@ -283,6 +252,80 @@ impl HaltCosts {
     }
 }
 
+#[derive(Debug, Default)]
+struct Sum {
+    vcpus: u64,
+    recorded: Outcome,
+    played: Vec<Played>,
+    gaps: LogHist,
+}
+
+impl Sum {
+    fn add(&mut self, seat: &VcpuResult) {
+        self.vcpus += 1;
+        self.recorded.fold(&seat.recorded);
+        self.gaps.merge(&seat.gaps);
+        self.played.resize(seat.played.len(), Played::default());
+        for (sum, played) in self.played.iter_mut().zip(&seat.played) {
+            sum.add(played);
+        }
+    }
+}
+
+/// A VM, and which of its vCPUs, if not all.
+type Whose = (Option<VmIndex>, Option<u32>);
+
+/// One VM added up. Each is done with before the next one begins, so that those of many do not lie in memory
+/// together.
+#[derive(Debug)]
+struct OfVm {
+    vm: Option<VmIndex>,
+    whole: Sum,
+    vcpus: Vec<(u32, Sum)>,
+}
+
+impl OfVm {
+    /// VM by VM; `seats` come in order. vCPUs too where `by_vcpu`.
+    fn each(seats: impl Iterator<Item = VcpuResult>, by_vcpu: bool) -> impl Iterator<Item = Self> {
+        let mut seats = seats.peekable();
+        std::iter::from_fn(move || {
+            let vm = seats.peek()?.seat.vm;
+            let mut of_vm = Self {
+                vm,
+                whole: Sum::default(),
+                vcpus: Vec::new(),
+            };
+            while let Some(seat) = seats.next_if(|next| next.seat.vm == vm) {
+                of_vm.add(&seat, by_vcpu);
+            }
+            Some(of_vm)
+        })
+    }
+
+    fn add(&mut self, seat: &VcpuResult, by_vcpu: bool) {
+        self.whole.add(seat);
+        let Some(vcpu) = seat.seat.vcpu.filter(|_| by_vcpu) else {
+            return;
+        };
+        match self.vcpus.last_mut() {
+            Some((last, own)) if *last == vcpu.0 => own.add(seat),
+            _ => {
+                let mut own = Sum::default();
+                own.add(seat);
+                self.vcpus.push((vcpu.0, own));
+            }
+        }
+    }
+
+    /// The VM and its vCPUs in order; the only vCPU of a VM is the VM.
+    fn groups(&self) -> impl Iterator<Item = (Whose, &Sum)> {
+        let is_alone = self.whole.vcpus == 1;
+        let vcpus = self.vcpus.iter().filter(move |_| !is_alone);
+        let vcpus = vcpus.map(|(vcpu, own)| ((self.vm, Some(*vcpu)), own));
+        std::iter::once(((self.vm, None), &self.whole)).chain(vcpus)
+    }
+}
+
 impl Sum {
     fn cheapest<'a>(
         &'a self,
@@ -296,7 +339,7 @@ impl Sum {
         outcomes.min_by_key(|(_, outcome)| outcome.milli(cost))
     }
 
-    pub(super) fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
+    fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
         let row = |outcome: &Outcome| HaltCosts::new(outcome, self.vcpus, cost);
         let cheapest = self.cheapest(subjects, cost);
         let in_guest = |played: &Played| GuestPolling {
@@ -311,8 +354,6 @@ impl Sum {
             from_zero: row(&played.from_zero),
             from_ceiling: row(&played.from_ceiling),
             bistable: played.is_bistable(cost),
-            early_wakes: (played.early.as_ref()).map(|it| OtherWakes::new(it, cost)),
-            late_wakes: (played.late.as_ref()).map(|it| OtherWakes::new(it, cost)),
             in_guest: (subject.side == Side::Guest).then(|| in_guest(played)),
         };
         HaltGroup {

@@ -11,8 +11,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::registry::{Entry, POLICIES};
-use super::{Policy, Setting};
+use super::{Entry, POLICIES, Policy, Setting};
 use crate::kvm::{Version, VersionParseError};
 use crate::units::{DurationParseError, Nanos};
 
