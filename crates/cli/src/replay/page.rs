@@ -1,13 +1,13 @@
 //! A replay as shown: a row for each VM, two tables for the host and for each VM asked for, what is
 //! bistable, and the basis of all figures.
 
+use haltwise_core::policy::Side;
 use haltwise_core::replay::Doubts;
 use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
-use super::view::{GuestPolling, HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
-use crate::number::{count, nanos, nanos_f64, percent};
+use super::view::{HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
+use crate::number::{count, nanos, percent};
 use crate::prices::doubts::{Doubt, of_halts};
-use crate::prices::price::Price;
 use crate::prices::words;
 use crate::words::plural;
 
@@ -20,11 +20,11 @@ fn expensive_first(vms: &mut [&HaltGroup]) {
 /// first; `detail` shows each VM.
 pub(crate) fn document(view: &Replay, top: usize, sorted: bool, detail: bool) -> Document {
     let mut document = Document::new();
-    let mut vms: Vec<&HaltGroup> = view.vms.iter().filter(|it| it.vcpu.is_none()).collect();
+    let mut vms: Vec<&HaltGroup> = view.vms.iter().collect();
     let several = vms.len() > 1;
     if detail || !several {
         for group in &view.vms {
-            show(&mut document, group, title(group), &view.basis.price);
+            show(&mut document, group, title(group));
         }
     }
     if several {
@@ -35,7 +35,7 @@ pub(crate) fn document(view: &Replay, top: usize, sorted: bool, detail: bool) ->
         document.heading(format!("VMs{order}"));
         table_of_vms(&mut document, &vms, top);
         let title = format!("All of the host, {} vCPUs", view.host.vcpus);
-        show(&mut document, &view.host, title.into(), &view.basis.price);
+        show(&mut document, &view.host, title.into());
     }
     closing(&mut document, view);
     document
@@ -71,16 +71,12 @@ fn title(group: &HaltGroup) -> Prose {
         (Some(name), Some(pid)) => prose![Untrusted::from(name), format!(" (pid {pid})")],
         _ => "Halts of unknown VMs".into(),
     };
-    let of = match group.vcpu {
-        Some(vcpu) => format!(", vCPU {vcpu}"),
-        None => format!(", {}", plural(group.vcpus, "vCPU")),
-    };
     let mut title = name;
-    title.extend(of.into());
+    title.extend(format!(", {}", plural(group.vcpus, "vCPU")).into());
     title
 }
 
-fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price) {
+fn show(document: &mut Document, group: &HaltGroup, title: Prose) {
     document.heading(title);
     let gap = group.gap_p50_ns.map_or_else(|| "-".to_owned(), nanos);
     document.prose(format!("{}, median gap {gap}", plural(group.halts, "halt")));
@@ -109,11 +105,6 @@ fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price)
     document.table(costs);
     document.table(latency);
     two_states(document, group);
-    for played in &group.played {
-        if let Some(worth) = worth(group, played, price) {
-            document.prose(worth);
-        }
-    }
 }
 
 fn two_states(document: &mut Document, group: &HaltGroup) {
@@ -133,7 +124,7 @@ fn two_states(document: &mut Document, group: &HaltGroup) {
             met(zero),
             met(ceiling),
         ));
-        locked_out |= played.in_guest.is_none() && zero.successful_polls < ceiling.successful_polls;
+        locked_out |= played.side == Side::Host && zero.successful_polls < ceiling.successful_polls;
     }
     if locked_out {
         document.note(
@@ -154,7 +145,7 @@ fn closing(document: &mut Document, view: &Replay) {
     );
     let best = "`x oracle` is the cost relative to the oracle, the lower bound for these gaps";
     document.fact("cost", format!("{cost}; {best}"));
-    let is_guests = |played: &PlayedPolicy| played.in_guest.is_some();
+    let is_guests = |played: &PlayedPolicy| played.side == Side::Guest;
     if basis.price.exit_cpu_ns.is_some() || view.host.played.iter().any(is_guests) {
         document.fact("exits", basis.price.words());
     }
@@ -218,6 +209,15 @@ fn doubts(view: &Replay) -> Vec<Doubt> {
         let text = format!("{share} of the halts: left out because their timestamps go backwards");
         said.push(("out of order", text));
     }
+    let (contended, policy) = most(|costs| costs.contended_polls);
+    if contended > 0 {
+        let share = percent(contended as f64, halts as f64);
+        let text = format!(
+            "with {policy} the guest goes on polling in {share} of the halts when another task wants the CPU. KVM cannot \
+             end a guest's poll, so that task has to wait, and wake-ups may be later than shown here"
+        );
+        said.push(("contended", text));
+    }
     let polls = view.host.recorded.polls;
     if polls.is_some_and(|polls| polls.saturating_mul(10) < halts) {
         let text = "less than one halt in ten polled. With polling, wake-ups may be a fifth shorter, also those of the \
@@ -229,62 +229,4 @@ fn doubts(view: &Replay) -> Vec<Doubt> {
         said.push(("doubts", text.to_owned()));
     }
     said
-}
-
-/// Value of the policy, in words; `None` for a policy of the host.
-fn worth(group: &HaltGroup, played: &PlayedPolicy, price: &Price) -> Option<String> {
-    let in_guest = played.in_guest.as_ref()?;
-    let row = &played.from_zero;
-    let spared = format!(
-        "{} polls in the guest: {} exits instead of {}{}.",
-        played.policy,
-        count(row.hlt_exits + row.timer_exits),
-        count(group.halts),
-        ipis(group, row),
-    );
-    let sentences = [
-        Some(spared),
-        break_even(in_guest, price),
-        contended(group, row),
-    ];
-    let said: Vec<String> = sentences.into_iter().flatten().collect();
-    Some(said.join(" "))
-}
-
-fn ipis(group: &HaltGroup, row: &HaltCosts) -> String {
-    // Under every policy of the host each wake by another CPU needs its IPI. A guest that was recorded may have
-    // polled, and spared some.
-    let of_host = group.played.iter().find(|it| it.in_guest.is_none());
-    let all = of_host.map_or(group.recorded.ipis, |it| it.from_zero.ipis);
-    if all < row.ipis || all == 0 {
-        return String::new();
-    }
-    format!(", {} IPIs instead of {}", count(row.ipis), count(all))
-}
-
-fn break_even(in_guest: &GuestPolling, price: &Price) -> Option<String> {
-    let host = in_guest.against.as_ref()?;
-    let ns = in_guest.exit_break_even_ns?;
-    let than = format!("It costs less than {host}, the cheapest policy of the host here,");
-    if ns <= 0.0 {
-        return Some(format!("{than} whatever an exit costs."));
-    }
-    let known = match price.exit_cpu_ns {
-        None => "; the cost of an exit is unknown",
-        Some(_) => "",
-    };
-    let ns = nanos_f64(ns);
-    Some(format!(
-        "{than} if an exit (or an IPI) takes more than {ns}{known}."
-    ))
-}
-
-fn contended(group: &HaltGroup, row: &HaltCosts) -> Option<String> {
-    let share = percent(row.contended_polls as f64, group.halts as f64);
-    (row.contended_polls > 0).then(|| {
-        format!(
-            "In {share} of the halts it goes on polling when another task wants the CPU. KVM cannot \
-             end a guest's poll, so that task has to wait, and wake-ups may be later than shown here."
-        )
-    })
 }

@@ -33,7 +33,7 @@ figures! {
         /// Version of this layout: 3.
         pub(crate) schema: u32 = Number,
         pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES),
-        /// A group for each VM; with `--vcpus` one for each vCPU after its VM's.
+        /// A group for each VM.
         pub(crate) vms: Vec<HaltGroup> = List(HaltGroup::FIGURES),
         /// The group of all halts.
         pub(crate) host: HaltGroup = Record(HaltGroup::FIGURES),
@@ -65,8 +65,6 @@ figures! {
         pub(crate) name: Option<String> = Name "VM",
         /// Its VMM's process.
         pub(crate) pid: Option<u32> = Number,
-        /// The vCPU, in a group of one.
-        pub(crate) vcpu: Option<u32> = Number,
         /// vCPUs that halted.
         pub(crate) vcpus: u64 = Count "vCPUs",
         /// Halts.
@@ -92,17 +90,6 @@ figures! {
         pub(crate) from_ceiling: HaltCosts = Record(HaltCosts::FIGURES),
         /// The two end differently.
         pub(crate) bistable: bool = Flag,
-        /// Worth of polling in the guest; `null` for policies of the host.
-        pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES),
-    }
-
-    /// A policy of the guest beside those of the host.
-    pub(crate) struct GuestPolling {
-        /// The cheapest policy of the host that was played and exists.
-        pub(crate) against: Option<String> = Name,
-        /// The price of an exit, and of an IPI, from which this policy costs less than that one; negative if it
-        /// costs less whatever they cost, `null` if it spares none.
-        pub(crate) exit_break_even_ns: Option<f64> = Real,
     }
 
     #[derive(Clone)]
@@ -169,8 +156,6 @@ figures! {
     pub(crate) struct ReplayLine {
         /// The VM's name; empty for the host, and for halts of unknown VMs.
         pub(crate) name: Option<String> = Name "VM",
-        /// The vCPU, in a group of one.
-        pub(crate) vcpu: Option<u32> = Number,
         /// The policy; `recorded` for what was recorded.
         pub(crate) policy: String = Name,
         /// `zero`, or `ceiling` for the second steady state of a policy that has two.
@@ -187,7 +172,6 @@ impl HaltGroup {
     pub(crate) fn lines(&self) -> Vec<ReplayLine> {
         let line = |policy: &str, start, costs: &HaltCosts| ReplayLine {
             name: self.name.clone(),
-            vcpu: self.vcpu,
             policy: policy.to_owned(),
             start,
             halts: self.halts,
@@ -272,81 +256,9 @@ impl Sum {
     }
 }
 
-/// A VM, and which of its vCPUs, if not all.
-type Whose = (Option<VmIndex>, Option<u32>);
-
-/// One VM added up. Each is done with before the next one begins, so that those of many do not lie in memory
-/// together.
-#[derive(Debug)]
-struct OfVm {
-    vm: Option<VmIndex>,
-    whole: Sum,
-    vcpus: Vec<(u32, Sum)>,
-}
-
-impl OfVm {
-    /// VM by VM; `seats` come in order. vCPUs too where `by_vcpu`.
-    fn each(seats: impl Iterator<Item = VcpuResult>, by_vcpu: bool) -> impl Iterator<Item = Self> {
-        let mut seats = seats.peekable();
-        std::iter::from_fn(move || {
-            let vm = seats.peek()?.seat.vm;
-            let mut of_vm = Self {
-                vm,
-                whole: Sum::default(),
-                vcpus: Vec::new(),
-            };
-            while let Some(seat) = seats.next_if(|next| next.seat.vm == vm) {
-                of_vm.add(&seat, by_vcpu);
-            }
-            Some(of_vm)
-        })
-    }
-
-    fn add(&mut self, seat: &VcpuResult, by_vcpu: bool) {
-        self.whole.add(seat);
-        let Some(vcpu) = seat.seat.vcpu.filter(|_| by_vcpu) else {
-            return;
-        };
-        match self.vcpus.last_mut() {
-            Some((last, own)) if *last == vcpu.0 => own.add(seat),
-            _ => {
-                let mut own = Sum::default();
-                own.add(seat);
-                self.vcpus.push((vcpu.0, own));
-            }
-        }
-    }
-
-    /// The VM and its vCPUs in order; the only vCPU of a VM is the VM.
-    fn groups(&self) -> impl Iterator<Item = (Whose, &Sum)> {
-        let is_alone = self.whole.vcpus == 1;
-        let vcpus = self.vcpus.iter().filter(move |_| !is_alone);
-        let vcpus = vcpus.map(|(vcpu, own)| ((self.vm, Some(*vcpu)), own));
-        std::iter::once(((self.vm, None), &self.whole)).chain(vcpus)
-    }
-}
-
 impl Sum {
-    fn cheapest<'a>(
-        &'a self,
-        subjects: &'a [Subject],
-        cost: &Cost,
-    ) -> Option<(&'a Spec, &'a Outcome)> {
-        let both = subjects.iter().zip(&self.played);
-        let host =
-            both.filter(|(subject, _)| subject.side == Side::Host && !subject.sees_the_future);
-        let outcomes = host.map(|(subject, played)| (&subject.spec, &played.from_zero));
-        outcomes.min_by_key(|(_, outcome)| outcome.milli(cost))
-    }
-
     fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
         let row = |outcome: &Outcome| HaltCosts::new(outcome, self.vcpus, cost);
-        let cheapest = self.cheapest(subjects, cost);
-        let in_guest = |played: &Played| GuestPolling {
-            against: cheapest.map(|(spec, _)| spec.to_string()),
-            exit_break_even_ns: cheapest
-                .and_then(|(_, host)| played.from_zero.exit_break_even_ns(host, cost)),
-        };
         let played = |(subject, played): (&Subject, &Played)| PlayedPolicy {
             policy: subject.spec.to_string(),
             side: subject.side,
@@ -354,12 +266,10 @@ impl Sum {
             from_zero: row(&played.from_zero),
             from_ceiling: row(&played.from_ceiling),
             bistable: played.is_bistable(cost),
-            in_guest: (subject.side == Side::Guest).then(|| in_guest(played)),
         };
         HaltGroup {
             name: None,
             pid: None,
-            vcpu: None,
             vcpus: self.vcpus,
             halts: self.recorded.halts,
             gap_p50_ns: self.gaps.percentile(0.5),
@@ -372,7 +282,7 @@ impl Sum {
 pub(crate) fn build(
     info: &CaptureInfo,
     replayed: Replayed,
-    (subjects, by_vcpu): (&[Subject], bool),
+    subjects: &[Subject],
     partial: bool,
 ) -> Replay {
     let Replayed { seats, model } = replayed;
@@ -380,23 +290,23 @@ pub(crate) fn build(
     // The first of two with one index.
     let vms = info.roster.vms.iter().rev();
     let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
-    let named = |((index, vcpu), sum): (Whose, &Sum)| {
+    let (mut host, mut out_of_order) = (Sum::default(), 0);
+    let mut seats = seats.peekable();
+    let mut groups = Vec::new();
+    // Each VM is done with before the next one begins, so that those of many do not lie in memory together.
+    while let Some(index) = seats.peek().map(|seat| seat.seat.vm) {
+        let mut sum = Sum::default();
+        while let Some(seat) = seats.next_if(|next| next.seat.vm == index) {
+            sum.add(&seat);
+            host.add(&seat);
+            out_of_order += seat.out_of_order;
+        }
         let vm = index.and_then(|index| vms.get(&index));
-        HaltGroup {
+        groups.push(HaltGroup {
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),
-            vcpu,
             ..sum.group(subjects, cost)
-        }
-    };
-    let (mut host, mut out_of_order) = (Sum::default(), 0);
-    let seats = seats.inspect(|seat| {
-        host.add(seat);
-        out_of_order += seat.out_of_order;
-    });
-    let mut groups = Vec::new();
-    for of_vm in OfVm::each(seats, by_vcpu) {
-        groups.extend(of_vm.groups().map(named));
+        });
     }
     Replay {
         schema: super::SCHEMA,

@@ -77,14 +77,11 @@ pub(super) fn run(arguments: &Arguments, opened: &Opened) -> Outcome {
         costs: arguments.costs.clone(),
         price: arguments.price,
     };
-    let by_vcpu = arguments.vcpus;
     let replayed = play::play(opened, request)?;
     let partial = is_partial(opened);
-    let detail = arguments.detail || by_vcpu;
-    let subjects = (&subjects[..], by_vcpu);
-    let mut view = view::build(opened.info(), replayed, subjects, partial);
+    let mut view = view::build(opened.info(), replayed, &subjects, partial);
     shown.sort(&mut [&mut view.vms])?;
-    let document = |top| page::document(&view, top, shown.is_sorted(), detail);
+    let document = |top| page::document(&view, top, shown.is_sorted(), arguments.detail);
     shown.print(&view, document)?;
     Ok(Exit::of_partial(partial || view.basis.lost > 0))
 }
