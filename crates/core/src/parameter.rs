@@ -109,26 +109,12 @@ pub enum ValueError {
          _shrink and _allow_shrink"
     )]
     Name(String),
-    #[error(
-        "{parameter} cannot be `{text}`: it is unsigned, so that nothing below 0 means off or \
-         default; {zero}"
-    )]
-    Negative {
+    #[error("{parameter} cannot be `{text}`: it is {reason}")]
+    Refused {
         parameter: Parameter,
         text: String,
-        /// Meaning of 0 for the parameter.
-        zero: &'static str,
+        reason: String,
     },
-    #[error("{parameter} cannot be `{text}`: it is an unsigned int, 4294967295 at most")]
-    Large { parameter: Parameter, text: String },
-    #[error("{parameter} cannot be `{text}`: it is a {kind}, a whole number without a unit")]
-    NoFactor {
-        parameter: Parameter,
-        text: String,
-        kind: &'static str,
-    },
-    #[error("{parameter} cannot be `{text}`: it is Y or N")]
-    NoFlag { parameter: Parameter, text: String },
     #[error("{parameter} cannot be `{text}`; it takes nanoseconds (80000) or a time (80us)")]
     NoTime {
         parameter: Parameter,
@@ -227,48 +213,38 @@ impl Parameter {
     /// Reads a value as people write it: `80us`, `80000`, `0`; factors without a unit.
     pub fn value(self, text: &str) -> Result<u32, ValueError> {
         let text = text.trim();
-        let own = || text.to_owned();
+        let refused = |reason: &str| ValueError::Refused {
+            parameter: self,
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
         if self.is_flag() {
             return match text {
                 "Y" | "y" | "1" => Ok(1),
                 "N" | "n" | "0" => Ok(0),
-                _ => Err(ValueError::NoFlag {
-                    parameter: self,
-                    text: own(),
-                }),
+                _ => Err(refused("Y or N")),
             };
         }
         if text.starts_with('-') {
-            return Err(ValueError::Negative {
-                parameter: self,
-                text: own(),
-                zero: self.row().zero,
-            });
+            let zero = self.row().zero;
+            return Err(refused(&format!(
+                "unsigned, so that nothing below 0 means off or default; {zero}"
+            )));
         }
-        let large = || ValueError::Large {
-            parameter: self,
-            text: own(),
-        };
+        let large = || refused("an unsigned int, 4294967295 at most");
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().map_err(|_| large());
         }
-        if !self.is_time() {
-            let kind = if self.row().kind == Kind::Factor {
-                "factor"
-            } else {
-                "divisor"
-            };
-            return Err(ValueError::NoFactor {
-                parameter: self,
-                text: own(),
-                kind,
-            });
+        match self.row().kind {
+            Kind::Factor => return Err(refused("a factor, a whole number without a unit")),
+            Kind::Divisor => return Err(refused("a divisor, a whole number without a unit")),
+            Kind::Time | Kind::Flag => {}
         }
         match text.parse::<Nanos>() {
             Ok(Nanos(ns)) => ns.try_into().map_err(|_| large()),
             Err(source) => Err(ValueError::NoTime {
                 parameter: self,
-                text: own(),
+                text: text.to_owned(),
                 source,
             }),
         }

@@ -4,47 +4,48 @@
 //! afterwards what came of it, exactly what a kernel or a VMM could know at that moment. So the same
 //! value drives a replay and the halt loop of a real VMM. One policy serves one vCPU.
 //!
-//! A policy is one file and one line of [`registry`]; the text that names one is a [`Spec`].
+//! A policy is one file and one line of [`POLICIES`]; the text that names one is a [`Spec`].
 
-pub mod registry;
 pub mod spec;
 
-mod clairvoyant;
-mod cpu_pm;
-mod cpuidle;
 mod fixed;
 mod guest_haltpoll;
-mod idle_poll;
 mod kvm;
 mod leader;
-mod menu;
-mod off;
-mod payback;
-mod price;
 mod smart_idle_poll;
-mod teo;
-
-use std::any::Any;
 
 use crate::kvm::{Arch, Knobs, Version};
 pub use crate::recording::Side;
 
 pub use guest_haltpoll::guest_haltpoll;
-pub use registry::{Entry, POLICIES};
+use spec::Args;
 pub use spec::{Spec, SpecError};
 
-/// Inputs of a policy at the start of a halt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ask {
-    /// Now, in nanoseconds of a clock that only ever advances.
-    pub now_ns: u64,
-    /// Time until this vCPU's own next timer, in nanoseconds, where the caller knows it.
-    pub timer_ns: Option<u64>,
-    /// The window that costs least for this very halt, in nanoseconds. Only a replay knows it, and
-    /// only the oracle may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others
-    /// to that.
-    pub best_window_ns: Option<u64>,
+/// A policy by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The word before the colon.
+    pub name: &'static str,
+    /// Form of the arguments after the colon, as the help prints it; empty if there are none.
+    pub form: &'static str,
+    /// Its rule in half a line.
+    pub summary: &'static str,
+    /// Makes one for one vCPU, out of its arguments.
+    pub build: fn(&mut Args<'_>, &Setting) -> Result<Box<dyn Policy>, SpecError>,
 }
+
+/// Every policy, in the order in which the help lists them.
+pub const POLICIES: &[Entry] = &[
+    fixed::OFF,
+    fixed::FIXED,
+    kvm::ENTRY,
+    guest_haltpoll::ENTRY,
+    fixed::IDLE_POLL,
+    fixed::CPU_PM,
+    smart_idle_poll::ENTRY,
+    leader::ENTRY,
+    fixed::CLAIRVOYANT,
+];
 
 /// Result of a halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,34 +69,18 @@ impl Seen {
     }
 }
 
-/// State of a policy, comparable with that of another policy. Every comparable type implements this trait: a
-/// policy derives `PartialEq`.
-pub trait State: Any {
-    /// Whether both are of one type and in the same state, so that they will do the same from now on.
-    fn is_same(&self, other: &dyn Any) -> bool;
-}
-
-impl<T: Any + PartialEq> State for T {
-    fn is_same(&self, other: &dyn Any) -> bool {
-        other.downcast_ref() == Some(self)
-    }
-}
-
-impl PartialEq for dyn Policy {
-    fn eq(&self, other: &Self) -> bool {
-        self.is_same(other)
-    }
-}
-
 /// A rule that decides how long to poll.
-pub trait Policy: State + std::fmt::Debug + Send {
+pub trait Policy: std::fmt::Debug + Send {
     /// How long this halt may poll, in nanoseconds. 0: not at all. [`u64::MAX`]: until it is woken.
-    fn window(&mut self, ask: &Ask) -> u64;
+    ///
+    /// `best_ns` is the window that costs least for this very halt. Only a replay knows it, and only the oracle may look:
+    /// `no_policy_but_the_clairvoyant_sees_the_future` holds all others to that.
+    fn window(&mut self, best_ns: Option<u64>) -> u64;
 
     /// Takes note of what came of it.
     fn learn(&mut self, seen: &Seen);
 
-    /// Whether it looks at [`Ask::best_window_ns`]. Only a lower bound does.
+    /// Whether it looks at the best window. Only a lower bound does.
     fn sees_the_future(&self) -> bool {
         false
     }

@@ -20,12 +20,10 @@
 //! | [`cost`] | what polling, blocking and waiting are worth |
 //! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
 //! | [`overrun`] | how long after its window a halt does not sleep |
-//! | `wakes` | how early and how late wake-ups may be that were not recorded |
 //! | [`sample`] | what a replay takes of one halt |
 //! | [`run`] | one policy on one vCPU |
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
 //! | [`Sums`] | the same as far as a cost depends on it, adding up |
-//! | `two_starts` | one policy from two starts, as long as they differ |
 //! | [`session`] | many policies on every vCPU of a capture |
 //! | [`grid`] | KVM's rule under many settings at once |
 //!
@@ -50,8 +48,6 @@ pub mod run;
 pub mod sample;
 pub mod session;
 mod sums;
-mod two_starts;
-mod wakes;
 
 pub use arrivals::Arrivals;
 pub use cost::{Cost, GoalName};

@@ -73,7 +73,7 @@ proptest! {
     #[test]
     fn since_6_1_no_poll_passes_the_ceiling(
         version in kernels((6, 1), (7, 2)),
-        arch in port().prop_filter("has a vCPU's window", |arch| *arch != Arch::PowerpcHv),
+        arch in port(),
         knobs in knobs(),
         start in knob(),
         halts in proptest::collection::vec((knob(), knob(), observed()), 1..40),
@@ -105,17 +105,7 @@ proptest! {
         }
     }
 
-    /// A virtual core's window is at most its ceiling after every halt.
-    #[test]
-    fn a_virtual_core_never_keeps_more_than_its_ceiling(
-        version in kernels((4, 9), (7, 2)), knobs in knobs(), ceiling in knob(), window in knob(),
-        observed in observed(),
-    ) {
-        let rule = Rule::of(version, Arch::PowerpcHv);
-        prop_assert!(rule.after(&knobs, ceiling, window, observed).window <= ceiling);
-    }
-
-    /// A call tells the window before, and but for a virtual core's clamp the window after.
+    /// A call tells the window before and the window after.
     #[test]
     fn a_call_tells_what_happened(
         version in kernels((4, 0), (7, 2)), arch in port(), knobs in knobs(), ceiling in knob(),
@@ -125,9 +115,7 @@ proptest! {
         let step = rule.after(&knobs, ceiling, window, observed);
         if let Some(call) = step.call {
             prop_assert_eq!(call.old, window);
-            if rule.is_traced() {
-                prop_assert_eq!(call.new, step.window);
-            }
+            prop_assert_eq!(call.new, step.window);
             prop_assert!(call.grow || call.new <= call.old, "a shrink raises nothing");
         } else if rule.is_traced() {
             prop_assert!(step.window == window || step.window == 0 && ceiling == 0);

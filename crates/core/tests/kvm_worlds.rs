@@ -24,7 +24,7 @@ const RELEASES: [&[(u32, u32)]; 5] = [
     &[(6, 1), (7, 2)],
 ];
 /// One port of each kind: `Arm64` stands for all that have nothing of their own.
-const PORTS: [Arch; 4] = [Arch::X86, Arch::Arm64, Arch::S390, Arch::PowerpcHv];
+const PORTS: [Arch; 3] = [Arch::X86, Arch::Arm64, Arch::S390];
 
 struct Literal {
     kernel: (u32, u32),
@@ -64,7 +64,7 @@ impl Literal {
             }
         }
         let leaves = self.kernel >= (5, 1) && self.grow == 0;
-        if self.arch != Arch::PowerpcHv && !leaves {
+        if !leaves {
             if (4, 6) <= self.kernel && self.kernel < (5, 13) && val > self.halt_poll_ns {
                 val = self.halt_poll_ns;
             }
@@ -83,7 +83,7 @@ impl Literal {
             by => old / by,
         };
         let floor = self.kernel >= (5, 16) || self.floor_taken_back;
-        if self.arch != Arch::PowerpcHv && floor && val < self.grow_start {
+        if floor && val < self.grow_start {
             val = 0;
         }
         self.w = val;
@@ -106,16 +106,13 @@ impl Literal {
                     self.grow();
                 }
             }
-            if self.arch == Arch::PowerpcHv && self.w > self.ceiling {
-                self.w = self.ceiling;
-            }
         } else {
             self.w = 0;
         }
     }
 
     fn step(mut self, observed: Observed) -> Step {
-        if self.kernel < (4, 0) || self.arch == Arch::PowerpcHv && self.kernel < (4, 9) {
+        if self.kernel < (4, 0) {
             self.w = 0;
         } else if self.kernel < (4, 3) {
             self.w = self.ceiling;

@@ -12,7 +12,7 @@
 //! at hand.
 
 use haltwise_core::kvm::{self, Arch, Knobs, Observed, Version};
-use haltwise_core::policy::{Ask, Policy, Seen, Setting, Spec};
+use haltwise_core::policy::{Policy, Seen, Setting, Spec};
 
 /// The first window above 0, behind the walk reported of v3.
 const GROW_START: u32 = 500_000;
@@ -115,7 +115,7 @@ impl Proposal {
 }
 
 impl Policy for Proposal {
-    fn window(&mut self, _: &Ask) -> u64 {
+    fn window(&mut self, _: Option<u64>) -> u64 {
         self.window.into()
     }
 

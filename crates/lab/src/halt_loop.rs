@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::policy::{Ask, Policy, Seen, Setting, Spec, SpecError};
+use haltwise_core::policy::{Policy, Seen, Setting, Spec, SpecError};
 use serde::{Deserialize, Serialize};
 
 use crate::bell::Bell;
@@ -86,10 +86,7 @@ impl UserHalts {
     pub(crate) fn halt(&mut self, kicked: &AtomicBool) -> io::Result<Option<u8>> {
         let is_woken = || self.bell.is_raised() || kicked.load(Ordering::Relaxed);
         let start_ns = clock::now_ns();
-        let window_ns = self.policy.window(&Ask {
-            now_ns: start_ns,
-            ..Ask::default()
-        });
+        let window_ns = self.policy.window(None);
         let deadline_ns = start_ns.saturating_add(window_ns);
         let (mut now_ns, mut woken, mut waited) = (start_ns, false, false);
         if window_ns > 0 {

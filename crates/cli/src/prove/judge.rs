@@ -264,38 +264,18 @@ impl Judge<'_> {
                 )
             })
         });
-        let wakes = pairs.into_iter();
-        let wakes = wakes.filter_map(|(from, name, other)| self.wakes_note(from, name, other));
         Predictions {
             of_b: held(0, 1),
             of_a: held(1, 0),
             bistable_b: bistable(0),
             bistable_a: bistable(1),
-            notes: blind.chain(wakes).collect(),
+            notes: blind.collect(),
         }
     }
 
     fn played(&self, of: usize) -> impl Iterator<Item = &Played> {
         let rounds = self.rounds.iter();
         rounds.filter_map(move |round| round[of].tally.predicted.as_ref())
-    }
-
-    /// How far what is predicted depends on wake-ups that the blocks do not show. `None` where that makes less
-    /// than a point of the halts.
-    fn wakes_note(&self, from: usize, name: &str, other: &str) -> Option<String> {
-        let mut sum = Played::default();
-        self.played(from).for_each(|played| sum.add(played));
-        let share = |of: &Outcome| 100.0 * of.successful_polls as f64 / (of.halts.max(1) as f64);
-        let known = share(&sum.from_zero);
-        let [early, late] = [&sum.early, &sum.late].map(|it| it.as_ref().map_or(known, share));
-        let (low, high) = (early.min(late).min(known), early.max(late).max(known));
-        (high - low >= 1.0).then(|| {
-            format!(
-                "blocks under {name} do not show all wake-ups that {other} would have. With these as early or as \
-                 late as they may be, {other} would catch {low:.1} to {high:.1} % of the halts by polling, \
-                 predicted {known:.1} %"
-            )
-        })
     }
 
     /// All blocks, also of a round that was cut short.

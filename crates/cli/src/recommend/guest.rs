@@ -12,8 +12,8 @@ pub(crate) mod say;
 pub(crate) mod view;
 
 use haltwise_core::explain::in_guest::MOST_STEAL;
-use haltwise_core::kvm::guest::{Params, Rule, teo};
-use haltwise_core::kvm::{Arch, Backports, Knobs, Version};
+use haltwise_core::kvm::guest::{Params, Rule};
+use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::replay::Cost;
 use haltwise_core::replay::Sums;
 use haltwise_core::tune::advice::{self, Comparison, LEAST_GAIN, Verdict};
@@ -80,8 +80,6 @@ pub(crate) enum GuestRow {
     Off,
     /// No polling in the guest, the best setting of the host.
     Host,
-    Menu,
-    Teo,
     /// A guest booted with `idle=poll`.
     IdlePoll,
     /// A guest whose HLT and MWAIT do not exit.
@@ -98,8 +96,6 @@ impl GuestRow {
             Self::Choice => "best found",
             Self::Off => "off",
             Self::Host => "host polls",
-            Self::Menu => "menu",
-            Self::Teo => "teo",
             Self::IdlePoll => "idle=poll",
             Self::CpuPm => "cpu-pm",
         }
@@ -221,7 +217,7 @@ fn found(
     let host = of_host(&inputs, (&of, &advice), &pool);
     let cpu_pm = of_cpu_pm(&inputs, (&of, &advice, &host), &pool)?;
     let all = (&of, &advice, &host);
-    let (rows, least_ns) = rows(&inputs, all, (version, host_polls), &pool)?;
+    let (rows, least_ns) = rows(&inputs, all, host_polls, &pool)?;
     Ok(GuestCandidates {
         looked_at: found.len(),
         inputs,
@@ -275,18 +271,6 @@ impl OfHost {
     fn costs_less(&self) -> bool {
         is_less(&self.against_guest) && is_less(&self.against_in_force)
     }
-}
-
-/// Alternatives for the idle CPUs of a guest. Its kernel's governors are those of its version.
-fn alternatives(version: Version) -> Vec<(GuestRow, String)> {
-    let kernel = version.with(Backports::NONE);
-    let mut all = vec![(GuestRow::Menu, format!("menu:kernel={kernel}"))];
-    if teo::Rule::of(version).is_some() {
-        all.push((GuestRow::Teo, format!("teo:kernel={kernel}")));
-    }
-    all.push((GuestRow::IdlePoll, "idle-poll".to_owned()));
-    all.push((GuestRow::CpuPm, CPU_PM.to_owned()));
-    all
 }
 
 /// The host's setting, where it polls for a guest that does not: that is what is in force then.
@@ -408,7 +392,7 @@ type Rows = Vec<(GuestRow, Played)>;
 fn rows(
     inputs: &Inputs,
     (of, advice, host): (&FinalRound<Params>, &Advice<Params>, &OfHost),
-    (version, host_polls): (Version, Option<Knobs>),
+    host_polls: Option<Knobs>,
     pool: &Threads,
 ) -> Result<(Rows, f64), Failure> {
     let cost: &Cost = &advice.goal.aim.cost;
@@ -429,7 +413,7 @@ fn rows(
     let choice = advice.choice.as_ref();
     rows.extend(choice.map(|choice| (GuestRow::Choice, setting(choice.knobs))));
     rows.extend([(GuestRow::Off, setting(off)), (GuestRow::Host, of_host)]);
-    for (row, text) in alternatives(version) {
+    for (row, text) in [(GuestRow::IdlePoll, "idle-poll"), (GuestRow::CpuPm, CPU_PM)] {
         rows.push((row, Subject::Policy(text.parse()?)));
     }
     let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];

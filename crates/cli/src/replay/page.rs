@@ -1,14 +1,13 @@
 //! A replay as shown: a row for each VM, two tables for the host and for each VM asked for, what is
 //! bistable, and the basis of all figures.
 
+use haltwise_core::policy::Side;
 use haltwise_core::replay::Doubts;
 use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
 use super::view::{HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
-use super::{guest, wakes};
 use crate::number::{count, nanos, percent};
 use crate::prices::doubts::{Doubt, of_halts};
-use crate::prices::price::Price;
 use crate::prices::words;
 use crate::words::plural;
 
@@ -21,11 +20,11 @@ fn expensive_first(vms: &mut [&HaltGroup]) {
 /// first; `detail` shows each VM.
 pub(crate) fn document(view: &Replay, top: usize, sorted: bool, detail: bool) -> Document {
     let mut document = Document::new();
-    let mut vms: Vec<&HaltGroup> = view.vms.iter().filter(|it| it.vcpu.is_none()).collect();
+    let mut vms: Vec<&HaltGroup> = view.vms.iter().collect();
     let several = vms.len() > 1;
     if detail || !several {
         for group in &view.vms {
-            show(&mut document, group, title(group), &view.basis.price);
+            show(&mut document, group, title(group));
         }
     }
     if several {
@@ -36,7 +35,7 @@ pub(crate) fn document(view: &Replay, top: usize, sorted: bool, detail: bool) ->
         document.heading(format!("VMs{order}"));
         table_of_vms(&mut document, &vms, top);
         let title = format!("All of the host, {} vCPUs", view.host.vcpus);
-        show(&mut document, &view.host, title.into(), &view.basis.price);
+        show(&mut document, &view.host, title.into());
     }
     closing(&mut document, view);
     document
@@ -72,16 +71,12 @@ fn title(group: &HaltGroup) -> Prose {
         (Some(name), Some(pid)) => prose![Untrusted::from(name), format!(" (pid {pid})")],
         _ => "Halts of unknown VMs".into(),
     };
-    let of = match group.vcpu {
-        Some(vcpu) => format!(", vCPU {vcpu}"),
-        None => format!(", {}", plural(group.vcpus, "vCPU")),
-    };
     let mut title = name;
-    title.extend(of.into());
+    title.extend(format!(", {}", plural(group.vcpus, "vCPU")).into());
     title
 }
 
-fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price) {
+fn show(document: &mut Document, group: &HaltGroup, title: Prose) {
     document.heading(title);
     let gap = group.gap_p50_ns.map_or_else(|| "-".to_owned(), nanos);
     document.prose(format!("{}, median gap {gap}", plural(group.halts, "halt")));
@@ -110,12 +105,6 @@ fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price)
     document.table(costs);
     document.table(latency);
     two_states(document, group);
-    wakes::show(document, group);
-    for played in &group.played {
-        if let Some(worth) = guest::worth(group, played, price) {
-            document.prose(worth);
-        }
-    }
 }
 
 fn two_states(document: &mut Document, group: &HaltGroup) {
@@ -135,7 +124,7 @@ fn two_states(document: &mut Document, group: &HaltGroup) {
             met(zero),
             met(ceiling),
         ));
-        locked_out |= played.in_guest.is_none() && zero.successful_polls < ceiling.successful_polls;
+        locked_out |= played.side == Side::Host && zero.successful_polls < ceiling.successful_polls;
     }
     if locked_out {
         document.note(
@@ -156,7 +145,7 @@ fn closing(document: &mut Document, view: &Replay) {
     );
     let best = "`x oracle` is the cost relative to the oracle, the lower bound for these gaps";
     document.fact("cost", format!("{cost}; {best}"));
-    let is_guests = |played: &PlayedPolicy| played.in_guest.is_some();
+    let is_guests = |played: &PlayedPolicy| played.side == Side::Guest;
     if basis.price.exit_cpu_ns.is_some() || view.host.played.iter().any(is_guests) {
         document.fact("exits", basis.price.words());
     }
@@ -219,6 +208,21 @@ fn doubts(view: &Replay) -> Vec<Doubt> {
         let share = percent(out_of_order as f64, halts as f64);
         let text = format!("{share} of the halts: left out because their timestamps go backwards");
         said.push(("out of order", text));
+    }
+    let (contended, policy) = most(|costs| costs.contended_polls);
+    if contended > 0 {
+        let share = percent(contended as f64, halts as f64);
+        let text = format!(
+            "with {policy} the guest goes on polling in {share} of the halts when another task wants the CPU. KVM cannot \
+             end a guest's poll, so that task has to wait, and wake-ups may be later than shown here"
+        );
+        said.push(("contended", text));
+    }
+    let polls = view.host.recorded.polls;
+    if polls.is_some_and(|polls| polls.saturating_mul(10) < halts) {
+        let text = "less than one halt in ten polled. With polling, wake-ups may be a fifth shorter, also those of the \
+                    waker, since CPUs stay in C0, and windows would grow more often";
+        said.push(("hardly polled", text.to_owned()));
     }
     if said.is_empty() {
         let text = "none: every gap, wake source and length of sleep was recorded";

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
+use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::policy::{Side, Spec};
-use haltwise_core::replay::session::Played;
+use haltwise_core::replay::session::{Played, VcpuResult};
 use haltwise_core::replay::{Cost, Doubts, Outcome};
-use haltwise_core::stats::total;
+use haltwise_core::stats::{Fold, total};
 use haltwise_document::figures;
 
 use super::play::{ReplayModel, Replayed};
-use super::sums::{OfVm, Sum, Whose};
 use crate::figures::DOUBTS;
 use crate::prices::model::Model;
 use crate::prices::price::Price;
@@ -30,10 +30,10 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     pub(crate) struct Replay {
-        /// Version of this layout: 2.
+        /// Version of this layout: 3.
         pub(crate) schema: u32 = Number,
         pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES),
-        /// A group for each VM; with `--vcpus` one for each vCPU after its VM's.
+        /// A group for each VM.
         pub(crate) vms: Vec<HaltGroup> = List(HaltGroup::FIGURES),
         /// The group of all halts.
         pub(crate) host: HaltGroup = Record(HaltGroup::FIGURES),
@@ -65,8 +65,6 @@ figures! {
         pub(crate) name: Option<String> = Name "VM",
         /// Its VMM's process.
         pub(crate) pid: Option<u32> = Number,
-        /// The vCPU, in a group of one.
-        pub(crate) vcpu: Option<u32> = Number,
         /// vCPUs that halted.
         pub(crate) vcpus: u64 = Count "vCPUs",
         /// Halts.
@@ -92,37 +90,6 @@ figures! {
         pub(crate) from_ceiling: HaltCosts = Record(HaltCosts::FIGURES),
         /// The two end differently.
         pub(crate) bistable: bool = Flag,
-        /// Starting without a window, if wake-ups that the recording does not show were as early as they may be:
-        /// a fifth shorter where less than one halt in ten polled, since CPUs that poll stay in C0; those
-        /// of sleeps that hardly occurred, half of the calibrated or of the fastest. `null` where the recording shows
-        /// them.
-        pub(crate) early_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
-        /// The same as late as they may be: of sleeps that hardly occurred, twice the calibrated, or a quarter
-        /// longer than recorded.
-        pub(crate) late_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
-        /// Worth of polling in the guest; `null` for policies of the host.
-        pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES),
-    }
-
-    /// Figures that would change with other wake-ups.
-    pub(crate) struct OtherWakes {
-        /// Polls that ended in a wake.
-        pub(crate) successful_polls: u64 = Count,
-        /// Time polled.
-        pub(crate) poll_ns: u64 = Nanos,
-        /// Wake-up latency in all.
-        pub(crate) latency_ns: u64 = Nanos,
-        /// Cost in nanoseconds of CPU.
-        pub(crate) cost_ns: f64 = MeanNanos,
-    }
-
-    /// A policy of the guest beside those of the host.
-    pub(crate) struct GuestPolling {
-        /// The cheapest policy of the host that was played and exists.
-        pub(crate) against: Option<String> = Name,
-        /// The price of an exit, and of an IPI, from which this policy costs less than that one; negative if it
-        /// costs less whatever they cost, `null` if it spares none.
-        pub(crate) exit_break_even_ns: Option<f64> = Real,
     }
 
     #[derive(Clone)]
@@ -189,8 +156,6 @@ figures! {
     pub(crate) struct ReplayLine {
         /// The VM's name; empty for the host, and for halts of unknown VMs.
         pub(crate) name: Option<String> = Name "VM",
-        /// The vCPU, in a group of one.
-        pub(crate) vcpu: Option<u32> = Number,
         /// The policy; `recorded` for what was recorded.
         pub(crate) policy: String = Name,
         /// `zero`, or `ceiling` for the second steady state of a policy that has two.
@@ -207,7 +172,6 @@ impl HaltGroup {
     pub(crate) fn lines(&self) -> Vec<ReplayLine> {
         let line = |policy: &str, start, costs: &HaltCosts| ReplayLine {
             name: self.name.clone(),
-            vcpu: self.vcpu,
             policy: policy.to_owned(),
             start,
             halts: self.halts,
@@ -230,17 +194,6 @@ pub(crate) struct Subject {
     pub(crate) side: Side,
     /// A lower bound, not a rule.
     pub(crate) sees_the_future: bool,
-}
-
-impl OtherWakes {
-    fn new(outcome: &Outcome, cost: &Cost) -> Self {
-        Self {
-            successful_polls: outcome.successful_polls,
-            poll_ns: outcome.poll_ns,
-            latency_ns: outcome.latency_ns,
-            cost_ns: outcome.cost_ns(cost),
-        }
-    }
 }
 
 impl HaltCosts {
@@ -283,27 +236,29 @@ impl HaltCosts {
     }
 }
 
-impl Sum {
-    fn cheapest<'a>(
-        &'a self,
-        subjects: &'a [Subject],
-        cost: &Cost,
-    ) -> Option<(&'a Spec, &'a Outcome)> {
-        let both = subjects.iter().zip(&self.played);
-        let host =
-            both.filter(|(subject, _)| subject.side == Side::Host && !subject.sees_the_future);
-        let outcomes = host.map(|(subject, played)| (&subject.spec, &played.from_zero));
-        outcomes.min_by_key(|(_, outcome)| outcome.milli(cost))
-    }
+#[derive(Debug, Default)]
+struct Sum {
+    vcpus: u64,
+    recorded: Outcome,
+    played: Vec<Played>,
+    gaps: LogHist,
+}
 
-    pub(super) fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
+impl Sum {
+    fn add(&mut self, seat: &VcpuResult) {
+        self.vcpus += 1;
+        self.recorded.fold(&seat.recorded);
+        self.gaps.merge(&seat.gaps);
+        self.played.resize(seat.played.len(), Played::default());
+        for (sum, played) in self.played.iter_mut().zip(&seat.played) {
+            sum.add(played);
+        }
+    }
+}
+
+impl Sum {
+    fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
         let row = |outcome: &Outcome| HaltCosts::new(outcome, self.vcpus, cost);
-        let cheapest = self.cheapest(subjects, cost);
-        let in_guest = |played: &Played| GuestPolling {
-            against: cheapest.map(|(spec, _)| spec.to_string()),
-            exit_break_even_ns: cheapest
-                .and_then(|(_, host)| played.from_zero.exit_break_even_ns(host, cost)),
-        };
         let played = |(subject, played): (&Subject, &Played)| PlayedPolicy {
             policy: subject.spec.to_string(),
             side: subject.side,
@@ -311,14 +266,10 @@ impl Sum {
             from_zero: row(&played.from_zero),
             from_ceiling: row(&played.from_ceiling),
             bistable: played.is_bistable(cost),
-            early_wakes: (played.early.as_ref()).map(|it| OtherWakes::new(it, cost)),
-            late_wakes: (played.late.as_ref()).map(|it| OtherWakes::new(it, cost)),
-            in_guest: (subject.side == Side::Guest).then(|| in_guest(played)),
         };
         HaltGroup {
             name: None,
             pid: None,
-            vcpu: None,
             vcpus: self.vcpus,
             halts: self.recorded.halts,
             gap_p50_ns: self.gaps.percentile(0.5),
@@ -331,7 +282,7 @@ impl Sum {
 pub(crate) fn build(
     info: &CaptureInfo,
     replayed: Replayed,
-    (subjects, by_vcpu): (&[Subject], bool),
+    subjects: &[Subject],
     partial: bool,
 ) -> Replay {
     let Replayed { seats, model } = replayed;
@@ -339,23 +290,23 @@ pub(crate) fn build(
     // The first of two with one index.
     let vms = info.roster.vms.iter().rev();
     let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
-    let named = |((index, vcpu), sum): (Whose, &Sum)| {
+    let (mut host, mut out_of_order) = (Sum::default(), 0);
+    let mut seats = seats.peekable();
+    let mut groups = Vec::new();
+    // Each VM is done with before the next one begins, so that those of many do not lie in memory together.
+    while let Some(index) = seats.peek().map(|seat| seat.seat.vm) {
+        let mut sum = Sum::default();
+        while let Some(seat) = seats.next_if(|next| next.seat.vm == index) {
+            sum.add(&seat);
+            host.add(&seat);
+            out_of_order += seat.out_of_order;
+        }
         let vm = index.and_then(|index| vms.get(&index));
-        HaltGroup {
+        groups.push(HaltGroup {
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),
-            vcpu,
             ..sum.group(subjects, cost)
-        }
-    };
-    let (mut host, mut out_of_order) = (Sum::default(), 0);
-    let seats = seats.inspect(|seat| {
-        host.add(seat);
-        out_of_order += seat.out_of_order;
-    });
-    let mut groups = Vec::new();
-    for of_vm in OfVm::each(seats, by_vcpu) {
-        groups.extend(of_vm.groups().map(named));
+        });
     }
     Replay {
         schema: super::SCHEMA,

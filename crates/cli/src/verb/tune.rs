@@ -45,7 +45,6 @@ use self::replay::{Asked, POLICY};
   haltwise tune cap --policy usual                   the cost of other policies
   haltwise tune cap --policy off --policy kvm:max=50us
   haltwise tune cap --policy kvm:max=80us,shrink=0 --goal latency
-  haltwise tune cap --policy leader --vcpus
   haltwise tune cap --policy off --policy guest-haltpoll --exit-cpu 1500ns
   haltwise tune --policies                           list the policies
   haltwise tune cap --policy usual --json | jq '.host.played[].from_zero.ratio'
@@ -119,9 +118,6 @@ pub(crate) struct Arguments {
     /// With --policy: also print each VM in detail
     #[arg(long, requires = "policy")]
     detail: bool,
-    /// As --detail, with tables for each vCPU
-    #[arg(long, requires = "policy")]
-    vcpus: bool,
     #[command(flatten)]
     shown: Shown,
 }

@@ -1,7 +1,7 @@
 //! Which of KVM's ports runs the VMs.
 //!
 //! Ports differ in the default ceiling, in whether a vCPU may be kept from polling, and in whether
-//! wakeups can be invalid. One, powerpc's `kvm-hv`, has a rule of its own.
+//! wakeups can be invalid.
 
 use std::str::FromStr;
 
@@ -18,11 +18,8 @@ crate::names! {
         /// `arch/s390/kvm`: the only port whose wakeups can be invalid, and which stops polling by steal
         /// time (`kvm_arch_no_poll` in `arch/s390/kvm/kvm-s390.c`, since 5.2).
         S390 = "s390",
-        /// `arch/powerpc/kvm/book3s_hv.c` where a virtual core has one window for all its threads:
-        /// `kvmppc_vcore_blocked`. Before POWER9; on POWER9 and later only on old kernels (5.10 still
-        /// does, 6.1 blocks there without any polling, which is a ceiling of 0).
-        PowerpcHv = "powerpc-hv",
-        /// The other ports of powerpc (PR, `BookE`), which halt as everybody does.
+        /// `arch/powerpc/kvm`, but for virtual cores before POWER9, whose windows no tracepoint shows
+        /// (`kvmppc_vcore_blocked`).
         Powerpc = "powerpc",
         /// `arch/riscv/kvm`.
         Riscv = "riscv",
@@ -36,17 +33,13 @@ crate::names! {
 /// Why a text does not name one of KVM's ports.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an architecture of KVM: x86, arm64, s390, powerpc-hv, powerpc, riscv, loongarch, \
-     mips, or what `uname -m` prints there"
+    "`{0}` is not an architecture of KVM: x86, arm64, s390, powerpc, riscv, loongarch, mips, \
+      or what `uname -m` prints there"
 )]
 pub struct ArchParseError(pub String);
 
 impl Arch {
     /// The port behind what `uname -m` prints.
-    ///
-    /// A machine's name cannot tell powerpc's `kvm-hv` from the others, so `ppc64le` gives
-    /// [`Arch::Powerpc`]: a halt that was seen by the tracepoint `kvm_vcpu_wakeup` took that path.
-    /// The virtual core's rule has to be asked for by its name.
     pub fn of_machine(machine: &str) -> Option<Self> {
         Some(match machine {
             "x86_64" | "amd64" | "i386" | "i486" | "i586" | "i686" => Self::X86,
@@ -111,7 +104,7 @@ mod test {
         for bad in "|x86-64|X86|sparc64|power|powerpc hv|arm 64".split('|') {
             let error = bad.parse::<Arch>().unwrap_err();
             assert_eq!(error, ArchParseError(bad.to_owned()));
-            assert!(error.to_string().contains("powerpc-hv"), "{error}");
+            assert!(error.to_string().contains("loongarch"), "{error}");
         }
     }
 }

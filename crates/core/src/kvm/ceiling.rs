@@ -11,7 +11,7 @@ use crate::event::CeilingSource;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CeilingRule {
-    /// From the module parameter, live. Up to 5.7, and for powerpc's virtual cores always.
+    /// From the module parameter, live. Up to 5.7.
     Param,
     /// From `kvm->max_halt_poll_ns`, which `kvm_create_vm` sets to the module parameter and
     /// `KVM_CAP_HALT_POLL` sets to anything: writes to the parameter reach only VMs made later.
@@ -83,8 +83,8 @@ mod test {
         ..CAPPED
     };
 
-    fn on(version: &str, arch: Arch, set: Ceilings) -> (u32, CeilingSource) {
-        Rule::of(version.parse().unwrap(), arch).ceiling(set)
+    fn on(version: &str, set: Ceilings) -> (u32, CeilingSource) {
+        Rule::of(version.parse().unwrap(), Arch::X86).ceiling(set)
     }
 
     #[test]
@@ -100,13 +100,8 @@ mod test {
             ("6.1", (1, Param), (3, Cap)),
             ("7.2", (1, Param), (3, Cap)),
         ] {
-            assert_eq!(on(version, Arch::X86, UNCAPPED), uncapped, "{version}");
-            assert_eq!(on(version, Arch::X86, CAPPED), capped, "{version}");
-        }
-        // A virtual core knows the parameter only.
-        for version in ["4.9", "5.10", "6.1", "7.2"] {
-            let ceiling = on(version, Arch::PowerpcHv, CAPPED);
-            assert_eq!(ceiling, (1, CeilingSource::Param), "{version}");
+            assert_eq!(on(version, UNCAPPED), uncapped, "{version}");
+            assert_eq!(on(version, CAPPED), capped, "{version}");
         }
     }
 }

@@ -74,7 +74,7 @@ fn default_halt_poll_ns(version: Version, arch: Arch) -> u32 {
         Arch::S390 if from(5, 2) => 50_000,
         Arch::S390 if from(4, 7) => 80_000,
         // 500 to 10 us: commit f4944613, because any regular load below 500 us burnt a whole CPU.
-        Arch::PowerpcHv | Arch::Powerpc if from(4, 10) => 10_000,
+        Arch::Powerpc if from(4, 10) => 10_000,
         _ => 500_000,
     }
 }

@@ -14,7 +14,7 @@
 //! | 5.2, 5.3 | a vCPU may be kept from polling (s390, x86) | [`NoPoll::Adapts`] |
 //! | 5.4 | such a vCPU's window is left as it is | [`NoPoll::Freezes`] |
 //! | 5.8 | each VM has a ceiling, copied when it is made | [`CeilingRule::SnapshotOrCap`] |
-//! | 5.13 | growth is capped at the VM's ceiling; polling stops for the scheduler (`kvm-hv`: 5.14), which no window shows | [`GrowthCap::Ceiling`] |
+//! | 5.13 | growth is capped at the VM's ceiling; polling stops for the scheduler, which no window shows | [`GrowthCap::Ceiling`] |
 //! | 5.16 | shrinking below `grow_start` gives 0 | `shrink_floor` |
 //! | 6.1 | the ceiling is live, and clamps where a halt begins | [`CeilingRule::CapElseParam`], [`Clamp::AtEntry`] |
 //!
@@ -27,17 +27,12 @@ use super::version::Version;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WindowOf {
-    /// No window: KVM does not poll. powerpc's `kvm-hv` before 4.9, from memory.
+    /// No window: KVM does not poll.
     NoPolling,
     /// No window: every halt polls for the module parameter. 4.0 to 4.2, commit f7819512996361.
     Nobody,
     /// Each vCPU: `vcpu->halt_poll_ns`. Since 4.3, commits 19020f8a and aca6ff29.
     Vcpu,
-    /// Each virtual core of powerpc's `kvm-hv`, for all threads of it: `vc->halt_poll_ns`.
-    ///
-    /// Source: `kvmppc_vcore_blocked` in `arch/powerpc/kvm/book3s_hv.c`. It has no tracepoint for the
-    /// window; `kvmppc_vcore_wakeup` tells each halt.
-    Vcore,
 }
 
 /// How growth starts, and what a factor of 0 does.
@@ -71,8 +66,6 @@ pub enum Clamp {
     Never,
     /// When a halt begins: `kvm_vcpu_halt`, since 6.1, commit 97b6847a.
     AtEntry,
-    /// When a halt ends, after growing and shrinking: `kvmppc_vcore_blocked`.
-    AfterHalt,
 }
 
 /// How a vCPU that must not poll treats its window.
@@ -117,15 +110,11 @@ impl Rule {
     /// A kernel before 4.0, which does not poll, has the rule [`WindowOf::NoPolling`]; one after 7.2
     /// has that of 7.2. [`Version::is_transcribed`] tells both.
     pub fn of(version: Version, arch: Arch) -> Self {
-        let upstream = if arch == Arch::PowerpcHv {
-            Self::of_vcore(version)
-        } else {
-            Self::of_vcpu(version, arch)
-        };
+        let upstream = Self::upstream(version, arch);
         version.backports.iter().fold(upstream, Self::with)
     }
 
-    fn of_vcpu(version: Version, arch: Arch) -> Self {
+    fn upstream(version: Version, arch: Arch) -> Self {
         let from = |major, minor| version >= Version::new(major, minor);
         let rule = Self {
             window: match () {
@@ -138,7 +127,11 @@ impl Rule {
             } else {
                 CeilingRule::Param
             },
-            grow_start: grow_start(version),
+            grow_start: if from(5, 1) {
+                GrowStart::Param
+            } else {
+                GrowStart::Fixed
+            },
             growth_cap: match () {
                 () if from(5, 13) => GrowthCap::Ceiling,
                 () if from(4, 6) => GrowthCap::Param,
@@ -157,29 +150,6 @@ impl Rule {
         }
     }
 
-    /// `kvmppc_vcore_blocked` and its own `grow_halt_poll_ns` and `shrink_halt_poll_ns`.
-    ///
-    /// Its parameters are those of the module `kvm`; 4.9 still had some of its own in `kvm_hv`, of
-    /// which the ceiling was called `halt_poll_max_ns`.
-    fn of_vcore(version: Version) -> Self {
-        let from = |major, minor| version >= Version::new(major, minor);
-        Self {
-            window: if from(4, 9) {
-                WindowOf::Vcore
-            } else {
-                WindowOf::NoPolling
-            },
-            ceiling: CeilingRule::Param,
-            grow_start: grow_start(version),
-            growth_cap: GrowthCap::None,
-            shrink_floor: false,
-            clamp: Clamp::AfterHalt,
-            invalid_wakeups: false,
-            no_poll: NoPoll::Unknown,
-            until_wake: false,
-        }
-    }
-
     /// Applies the change of 6.1: the ceiling live, the clamp moved from growth to the entry of a halt.
     pub(super) fn with_live_ceiling(self) -> Self {
         Self {
@@ -193,14 +163,6 @@ impl Rule {
     /// Whether grow and shrink show in the tracepoint `kvm_halt_poll_ns` (since 4.3, commit 2cbd7824).
     pub fn is_traced(&self) -> bool {
         self.window == WindowOf::Vcpu
-    }
-}
-
-fn grow_start(version: Version) -> GrowStart {
-    if version >= Version::new(5, 1) {
-        GrowStart::Param
-    } else {
-        GrowStart::Fixed
     }
 }
 

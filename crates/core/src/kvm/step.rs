@@ -1,9 +1,7 @@
 //! The rule itself: what a window is when a halt begins, and what becomes of it when the halt is over.
 //!
 //! Transcribes `kvm_vcpu_halt` (up to 5.16 `kvm_vcpu_block`), `grow_halt_poll_ns` and
-//! `shrink_halt_poll_ns` of `virt/kvm/kvm_main.c`, and where a virtual core has the window,
-//! `kvmppc_vcore_blocked` of `arch/powerpc/kvm/book3s_hv.c`. How long to poll is decided at
-//! [`Rule::entry`].
+//! `shrink_halt_poll_ns` of `virt/kvm/kvm_main.c`. How long to poll is decided at [`Rule::entry`].
 //!
 //! Knobs and ceiling may change during a halt. The kernel reads them anew where it ends, so
 //! [`Rule::after`] takes those of the end. (Before 6.1 it reads the ceiling up to five times there, and
@@ -46,7 +44,7 @@ impl Observed {
 /// A call of grow or shrink, as the tracepoint `kvm_halt_poll_ns` tells it.
 ///
 /// There is one for every call, also where `new == old`: an invalid wakeup at a window of 0, a factor
-/// of 0. For a virtual core the call is made and nothing tells it, see [`Rule::is_traced`].
+/// of 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Whether it is grow rather than shrink.
@@ -133,7 +131,7 @@ impl Rule {
             (WindowOf::NoPolling, _) => 0,
             (WindowOf::Nobody, _) => ceiling,
             (_, Clamp::AtEntry) => window.min(ceiling),
-            (_, Clamp::Never | Clamp::AfterHalt) => window,
+            (_, Clamp::Never) => window,
         }
     }
 
@@ -144,16 +142,10 @@ impl Rule {
     /// capped at the module parameter.
     pub fn after(&self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {
         match self.window {
-            WindowOf::NoPolling => return Step::silent(0),
-            WindowOf::Nobody => return Step::silent(ceiling),
-            WindowOf::Vcpu | WindowOf::Vcore => {}
+            WindowOf::NoPolling => Step::silent(0),
+            WindowOf::Nobody => Step::silent(ceiling),
+            WindowOf::Vcpu => self.adapt(knobs, ceiling, window, observed),
         }
-        let step = self.adapt(knobs, ceiling, window, observed);
-        if self.clamp == Clamp::AfterHalt {
-            let window = step.window.min(ceiling);
-            return Step { window, ..step };
-        }
-        step
     }
 
     fn adapt(self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {

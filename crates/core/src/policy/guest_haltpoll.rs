@@ -11,7 +11,8 @@
 //! over-committed hosts: it polls whether or not another task wants the CPU. Source:
 //! [`crate::kvm::guest`].
 
-use super::{Ask, Entry, Policy, Seen, Side, cpuidle};
+use super::{Entry, Policy, Seen, Side};
+use crate::kvm::Version;
 use crate::kvm::guest::{Last, Params, Rule};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -20,7 +21,11 @@ pub(super) const ENTRY: Entry = Entry {
            each optional",
     summary: "the governor of a guest that polls before it halts",
     build: |args, setting| {
-        let Some(rule) = Rule::of(cpuidle::kernel(args, setting)?) else {
+        let recorded = match setting.side {
+            Side::Host => Version::LAST_READ,
+            Side::Guest => setting.version,
+        };
+        let Some(rule) = Rule::of(args.kernel("kernel")?.unwrap_or(recorded)) else {
             let expected = "a kernel that has the governor (5.4 or later)";
             return Err(args.refuse("kernel", expected));
         };
@@ -49,7 +54,7 @@ pub fn guest_haltpoll(rule: Rule, params: Params, limit_ns: u32) -> Box<dyn Poli
     })
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct GuestHaltpoll {
     rule: Rule,
     params: Params,
@@ -57,7 +62,7 @@ struct GuestHaltpoll {
 }
 
 impl Policy for GuestHaltpoll {
-    fn window(&mut self, _: &Ask) -> u64 {
+    fn window(&mut self, _: Option<u64>) -> u64 {
         u64::from(self.limit_ns)
     }
 

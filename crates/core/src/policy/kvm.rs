@@ -7,7 +7,7 @@
 //! last halt foretells the next. Loses on steady gaps between what a block is worth and the ceiling:
 //! it polls all of them to the end. Source: [`crate::kvm`].
 
-use super::{Ask, Entry, Policy, Seen, Setting};
+use super::{Entry, Policy, Seen};
 use crate::kvm::{Knobs, Observed, Rule};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -33,32 +33,25 @@ pub(super) const ENTRY: Entry = Entry {
         };
         let ceiling = args.kvm_time("cap")?.or(max).unwrap_or(ceiling);
         let rule = Rule::of(version, setting.arch);
-        Ok(Box::new(Kvm::new(rule, knobs, ceiling, setting)))
+        Ok(Box::new(Kvm {
+            rule,
+            knobs,
+            ceiling,
+            window: setting.start.window(ceiling),
+        }))
     },
 };
 
-#[derive(Debug, PartialEq)]
-pub(super) struct Kvm {
+#[derive(Debug)]
+struct Kvm {
     rule: Rule,
     knobs: Knobs,
     ceiling: u32,
     window: u32,
 }
 
-impl Kvm {
-    /// For a vCPU at its [start](super::Start); of `setting`, only that is looked at.
-    fn new(rule: Rule, knobs: Knobs, ceiling: u32, setting: &Setting) -> Self {
-        Self {
-            rule,
-            knobs,
-            ceiling,
-            window: setting.start.window(ceiling),
-        }
-    }
-}
-
 impl Policy for Kvm {
-    fn window(&mut self, _: &Ask) -> u64 {
+    fn window(&mut self, _: Option<u64>) -> u64 {
         self.window = self.rule.entry(self.window, self.ceiling);
         u64::from(self.window)
     }

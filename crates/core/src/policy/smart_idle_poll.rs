@@ -14,7 +14,7 @@
 //! against 2493 without. Loses like KVM's rule on gaps between what a block is worth and the
 //! threshold, and on hosts that have other work.
 
-use super::{Ask, Entry, Policy, Seen, Side};
+use super::{Entry, Policy, Seen, Side};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "smart-idle-poll",
@@ -39,7 +39,7 @@ const THRESHOLD_NS: u64 = 100_000;
 /// The first polling time above 0.
 const FIRST_NS: u64 = 10_000;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct SmartIdlePoll {
     threshold_ns: u64,
     grow: u32,
@@ -48,7 +48,7 @@ struct SmartIdlePoll {
 }
 
 impl Policy for SmartIdlePoll {
-    fn window(&mut self, _: &Ask) -> u64 {
+    fn window(&mut self, _: Option<u64>) -> u64 {
         self.duration_ns
     }
 

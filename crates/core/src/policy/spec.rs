@@ -11,59 +11,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::registry::{Entry, POLICIES};
-use super::{Policy, Setting};
-use crate::kvm::{Version, VersionParseError};
-use crate::units::{DurationParseError, Nanos};
+use super::{Entry, POLICIES, Policy, Setting};
+use crate::kvm::Version;
+use crate::units::Nanos;
 
 /// Why a text names no policy.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpecError {
-    #[error("there is no policy `{name}`{}", nearest(.name))]
-    UnknownPolicy { name: String },
-    #[error("policy `{policy}` takes no `{key}`: {form}")]
-    UnknownKey {
-        policy: String,
-        key: String,
-        form: String,
-    },
-    #[error("policy `{policy}` is given `{key}` twice")]
-    Twice { policy: String, key: String },
-    #[error("policy `{policy}` needs {what}: {form}")]
-    Missing {
-        policy: String,
-        what: &'static str,
-        form: String,
-    },
-    #[error("policy `{policy}`{}: {reason}", of_key(.key))]
-    Time {
-        policy: String,
-        key: String,
-        reason: DurationParseError,
-    },
-    #[error("policy `{policy}`{}: {reason}", of_key(.key))]
-    Kernel {
-        policy: String,
-        key: String,
-        reason: VersionParseError,
-    },
-    #[error("policy `{policy}`: `{key}={value}` is not {expected}")]
-    Value {
-        policy: String,
-        key: String,
-        value: String,
-        expected: &'static str,
-    },
-}
-
-/// Names a key, where the value has one.
-fn of_key(key: &str) -> String {
-    match key {
-        "" => String::new(),
-        key => format!(", `{key}`"),
-    }
-}
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SpecError(String);
 
 /// A hint at what was meant: all names, where nothing is near.
 fn nearest(name: &str) -> String {
@@ -114,8 +69,9 @@ impl Spec {
         POLICIES
             .iter()
             .find(|entry| entry.name == self.name)
-            .ok_or_else(|| SpecError::UnknownPolicy {
-                name: self.name.clone(),
+            .ok_or_else(|| {
+                let (name, hint) = (&self.name, nearest(&self.name));
+                SpecError(format!("there is no policy `{name}`{hint}"))
             })
     }
 }
@@ -141,8 +97,8 @@ impl FromStr for Spec {
         spec.entry()?;
         for (index, (key, _)) in spec.args.iter().enumerate() {
             if spec.args[..index].iter().any(|(other, _)| other == key) {
-                let (policy, key) = (spec.name.clone(), key.clone());
-                return Err(SpecError::Twice { policy, key });
+                let policy = &spec.name;
+                return Err(SpecError(format!("policy `{policy}` is given `{key}` twice")));
             }
         }
         Ok(spec)
@@ -165,18 +121,14 @@ pub struct Args<'a> {
 
 impl<'a> Args<'a> {
     /// A time in nanoseconds. The empty key is the value without one.
-    pub fn time(&mut self, key: &'static str) -> Result<Option<u64>, SpecError> {
+    pub fn time(&mut self, key: &str) -> Result<Option<u64>, SpecError> {
         let value = self.take(key);
         let ns = value.map(|value| Nanos::of_parameter(value).map(|Nanos(ns)| ns));
-        ns.transpose().map_err(|reason| SpecError::Time {
-            policy: self.spec.name.clone(),
-            key: key.to_owned(),
-            reason,
-        })
+        ns.transpose().map_err(|reason| self.unreadable(key, reason))
     }
 
     /// A time that KVM can hold: `unsigned int` nanoseconds, up to 4.29 s.
-    pub fn kvm_time(&mut self, key: &'static str) -> Result<Option<u32>, SpecError> {
+    pub fn kvm_time(&mut self, key: &str) -> Result<Option<u32>, SpecError> {
         let ns = self.time(key)?;
         ns.map(u32::try_from).transpose().map_err(|_| {
             self.refuse(
@@ -187,26 +139,22 @@ impl<'a> Args<'a> {
     }
 
     /// A whole number that KVM can hold: `unsigned int`.
-    pub fn whole(&mut self, key: &'static str) -> Result<Option<u32>, SpecError> {
+    pub fn whole(&mut self, key: &str) -> Result<Option<u32>, SpecError> {
         let number = self.take(key).map(str::parse).transpose();
         number.map_err(|_| self.refuse(key, "a whole number of 32 bits"))
     }
 
-    pub fn kernel(&mut self, key: &'static str) -> Result<Option<Version>, SpecError> {
+    pub fn kernel(&mut self, key: &str) -> Result<Option<Version>, SpecError> {
         let version = self.take(key).map(str::parse).transpose();
-        version.map_err(|reason| SpecError::Kernel {
-            policy: self.spec.name.clone(),
-            key: key.to_owned(),
-            reason,
-        })
+        version.map_err(|reason| self.unreadable(key, reason))
     }
 
     /// A word, by a table of those there are.
     pub fn word<T: Copy>(
         &mut self,
-        key: &'static str,
+        key: &str,
         words: &[(&str, T)],
-        expected: &'static str,
+        expected: &str,
     ) -> Result<Option<T>, SpecError> {
         let of = |value: &str| words.iter().find(|(word, _)| *word == value);
         match self.take(key).map(of) {
@@ -216,24 +164,24 @@ impl<'a> Args<'a> {
         }
     }
 
+    fn unreadable(&self, key: &str, reason: impl fmt::Display) -> SpecError {
+        let key = match key {
+            "" => String::new(),
+            key => format!(", `{key}`"),
+        };
+        SpecError(format!("policy `{}`{key}: {reason}", self.spec.name))
+    }
+
     /// The error that something is missing.
-    pub fn missing(&self, what: &'static str) -> SpecError {
-        SpecError::Missing {
-            policy: self.spec.name.clone(),
-            what,
-            form: self.form_text(),
-        }
+    pub fn missing(&self, what: &str) -> SpecError {
+        let (policy, form) = (&self.spec.name, self.form_text());
+        SpecError(format!("policy `{policy}` needs {what}: {form}"))
     }
 
     /// The error that a value was given which is not `expected`.
-    pub fn refuse(&self, key: &'static str, expected: &'static str) -> SpecError {
-        let given = self.spec.args.iter().find(|(name, _)| name == key);
-        SpecError::Value {
-            policy: self.spec.name.clone(),
-            key: key.to_owned(),
-            value: given.map(|(_, value)| value.clone()).unwrap_or_default(),
-            expected,
-        }
+    pub fn refuse(&self, key: &str, expected: &str) -> SpecError {
+        let (policy, value) = (&self.spec.name, self.spec.arg(key).unwrap_or_default());
+        SpecError(format!("policy `{policy}`: `{key}={value}` is not {expected}"))
     }
 
     fn take(&mut self, key: &str) -> Option<&'a str> {
@@ -253,15 +201,11 @@ impl<'a> Args<'a> {
         let Some(unknown) = self.used.iter().position(|used| !used) else {
             return Ok(());
         };
-        let key = match &self.spec.args[unknown] {
-            (key, value) if key.is_empty() => value.clone(),
-            (key, _) => key.clone(),
-        };
-        Err(SpecError::UnknownKey {
-            policy: self.spec.name.clone(),
-            key,
-            form: self.form_text(),
-        })
+        let (key, value) = &self.spec.args[unknown];
+        let key = if key.is_empty() { value } else { key };
+        let (policy, form) = (&self.spec.name, self.form_text());
+        let text = format!("policy `{policy}` takes no `{key}`: {form}");
+        Err(SpecError(text))
     }
 }
 

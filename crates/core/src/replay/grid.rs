@@ -10,8 +10,7 @@
 //!
 //! Memory depends on the number of settings alone: halts come in slices of any length.
 //!
-//! **What is covered.** Every rule with a window that adapts: [`WindowOf::Vcpu`] (4.3 and later, every
-//! port) and [`WindowOf::Vcore`] (powerpc's `kvm-hv`). At full speed goes what kernels since 5.1 do
+//! **What is covered.** Every rule with a window that adapts: [`WindowOf::Vcpu`], 4.3 and later. At full speed goes what kernels since 5.1 do
 //! with windows up to 2^28 ns (268 ms). Kernels before 5.1, longer windows, and factors that can wrap
 //! 32 bits are played one by one, with the reference model itself: exact too, at the speed of `Run`. Rules
 //! without a window (before 4.3) are refused: they are a fixed threshold or none.
@@ -101,7 +100,7 @@ impl Grid {
         choices: &[Choice],
         terms: impl Fn(&Choice) -> Option<Terms>,
     ) -> Result<Self, GridError> {
-        if !matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore) {
+        if rule.window != WindowOf::Vcpu {
             return Err(GridError::NoWindow);
         }
         let (mut slots, mut covered, mut lanes) = (Vec::new(), Vec::new(), Vec::new());

@@ -12,12 +12,8 @@
 //! else of the host; else the `Price` that was measured on purpose, corrected by the nearest class that speaks; else
 //! the few sleeps there are, which may be disturbed: [`Table::early`] and [`Table::late`] say how far either may be off.
 
-mod round;
-
 use std::ops::Range;
 use std::sync::Arc;
-
-use round::Round;
 
 use super::overrun::{HaltEnds, Overrun, Overruns};
 use crate::event::{Halt, WakeSource};
@@ -316,7 +312,6 @@ pub struct Table {
     /// A bit for each class whose latencies are those of the next longer class: a replay asks for several classes of each
     /// halt, and most of them have the same source.
     alike: u32,
-    rounds: [Round; CLASSES],
     /// No sleep of this class was recorded anywhere.
     guessed: [bool; CLASSES],
     /// Where they come from; for a class that was guessed, where those of the nearest do.
@@ -367,7 +362,6 @@ impl Table {
         let nearest: [_; CLASSES] = std::array::from_fn(|class| nearest(class).unwrap_or(first));
         let turns = nearest.map(|(_, turns, _)| Arc::clone(turns));
         Some(Self {
-            rounds: nearest.map(|(_, turns, _)| Round::new(turns.len())),
             alike: alike(&turns),
             turns,
             guessed: std::array::from_fn(|class| nearest[class].0 != class),
@@ -414,11 +408,10 @@ impl Table {
     /// The latency of a class at its turn, in nanoseconds, and whether it had to be guessed.
     pub fn at(&self, class: usize, turn: u64) -> (u64, bool) {
         let turns = &self.turns[class];
-        let index = self.rounds[class].at(turn);
-        let latency_ns = usize::try_from(index)
-            .ok()
-            .and_then(|index| turns.get(index));
-        (latency_ns.copied().unwrap_or(0), self.guessed[class])
+        let index = turn.checked_rem(turns.len() as u64).unwrap_or(0);
+        let index = usize::try_from(index).unwrap_or(0);
+        let latency_ns = turns.get(index).copied().unwrap_or(0);
+        (latency_ns, self.guessed[class])
     }
 
     /// A bit for each of some classes whose latency may differ from that of the next longer class, where a sample has its
@@ -445,7 +438,7 @@ impl Table {
     }
 
     /// The fastest tenth of the few sleeps of each class; without meaning for others.
-    pub(super) fn fastest_ns(&self) -> [u64; CLASSES] {
+    fn fastest_ns(&self) -> [u64; CLASSES] {
         std::array::from_fn(|class| {
             let turns = Some(&self.turns[class]).filter(|_| self.origins[class] == Origin::Few);
             let fastest_ns = turns.and_then(|turns| percentile(turns, FASTEST));
@@ -453,7 +446,7 @@ impl Table {
         })
     }
 
-    pub(super) fn early_ns(&self, class: usize, ns: u64, fastest_ns: &[u64; CLASSES]) -> u64 {
+    fn early_ns(&self, class: usize, ns: u64, fastest_ns: &[u64; CLASSES]) -> u64 {
         match self.origins[class] {
             Origin::Recorded => ns,
             Origin::Calibrated => self.longer_ns[class].map_or_else(
@@ -472,7 +465,7 @@ impl Table {
         self.otherwise(|class, ns| self.late_ns(class, ns))
     }
 
-    pub(super) fn late_ns(&self, class: usize, ns: u64) -> u64 {
+    fn late_ns(&self, class: usize, ns: u64) -> u64 {
         match self.origins[class] {
             Origin::Recorded | Origin::Few => ns,
             Origin::Calibrated => self.longer_ns[class].map_or(ns.saturating_mul(TIMES), |by| {

@@ -144,19 +144,6 @@ impl Outcome {
         self.milli(cost) as f64 / 1e3
     }
 
-    /// The price of an exit, and of an IPI, from which this costs less than `other`, in nanoseconds of CPU:
-    /// negative if it costs less without one. `None` unless it has fewer of them.
-    pub fn exit_break_even_ns(&self, other: &Self, cost: &Cost) -> Option<f64> {
-        let free = Cost {
-            exit_cpu_ns: 0,
-            ipi_cpu_ns: 0,
-            ..*cost
-        };
-        let events = |outcome: &Self| outcome.exits() + outcome.ipis;
-        let spared = events(other).checked_sub(events(self))?;
-        (spared > 0).then(|| (self.cost_ns(&free) - other.cost_ns(&free)) / spared as f64)
-    }
-
     /// Its cost as a multiple of the least possible on the same halts. `None` where that is 0.
     pub fn ratio(&self, cost: &Cost) -> Option<f64> {
         let milli = self.milli(cost);

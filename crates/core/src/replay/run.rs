@@ -6,9 +6,8 @@ use super::latency::{Origin, Table, class_end, class_of};
 use super::outcome::Outcome;
 use super::overrun::Overrun;
 use super::sample::Sample;
-use super::wakes::Wakes;
 use crate::event::WakeSource;
-use crate::policy::{Ask, Policy, Seen, Side};
+use crate::policy::{Policy, Seen, Side};
 use crate::stats::Fold;
 
 /// Inputs that do not change from halt to halt.
@@ -29,7 +28,6 @@ pub struct Run {
     turn: u64,
     /// How much sooner than recorded the last halt ended, in nanoseconds; negative if later.
     ahead_ns: i64,
-    wakes: Wakes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,14 +53,7 @@ impl Run {
             outcome: Outcome::default(),
             turn: 0,
             ahead_ns: 0,
-            wakes: Wakes::Known,
         }
-    }
-
-    /// The same where wake-ups take another time than recorded.
-    #[must_use]
-    pub(super) fn with(self, wakes: Wakes) -> Self {
-        Self { wakes, ..self }
     }
 
     /// Totals of the halts so far.
@@ -78,12 +69,6 @@ impl Run {
     /// Totals of all halts, which were seen over `span_ns` as recorded.
     pub fn finish(self, span_ns: u64, recorded_halt_ns: u64) -> Outcome {
         self.outcome.over(span_ns, recorded_halt_ns)
-    }
-
-    /// Whether another run of the same policy on the same halts is in the same state, so that all that
-    /// comes will be the same for both.
-    pub(super) fn is_where(&self, other: &Self) -> bool {
-        self.turn == other.turn && self.ahead_ns == other.ahead_ns && *self.policy == *other.policy
     }
 
     /// Plays one halt; gives the window that it had, in nanoseconds.
@@ -143,20 +128,16 @@ impl Run {
         let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
         let least = least_cost
             .map(|least_cost| least_cost.at(gap_ns, || least(gap_ns, sample, frame, turn)));
-        let ask = Ask {
-            now_ns: sample.start_ns,
-            timer_ns: (sample.wake == WakeSource::Timer).then_some(gap_ns),
-            best_window_ns: least.map(|least| least.window_ns),
-        };
+        let best_ns = least.map(|least| least.window_ns);
         let (window_ns, overrun) = match self.policy.side() {
             Side::Host => (
-                self.policy.window(&ask).min(sample.cut_ns()),
+                self.policy.window(best_ns).min(sample.cut_ns()),
                 sample.overrun(frame.table),
             ),
             // KVM does not end it: it is guest code, and the scheduler shares the CPU. What does not poll halts in
             // the host at once.
             Side::Guest => (
-                self.policy.window(&ask),
+                self.policy.window(best_ns),
                 Overrun {
                     polling_ns: 0,
                     ..sample.overrun(frame.table)
@@ -165,13 +146,9 @@ impl Run {
         };
         let window = Window::new(window_ns, overrun);
         let mut played = play(gap_ns, window, sample, frame.table, turn);
-        played.latency_ns = match self.policy.sleeps_in_guest() {
-            Some(own_ns) if !played.waited => own_ns,
-            _ => {
-                let slept_ns = gap_ns - played.poll_ns;
-                (self.wakes).latency_ns(played.latency_ns, slept_ns, played.origin, frame.table)
-            }
-        };
+        if let Some(own_ns) = self.policy.sleeps_in_guest().filter(|_| !played.waited) {
+            played.latency_ns = own_ns;
+        }
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         self.policy.learn(&Seen {
             halt_ns,

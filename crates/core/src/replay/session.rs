@@ -9,13 +9,11 @@ use std::sync::Arc;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
-use super::latency::{CLASSES, Latencies, Origin, Price, Sources, Table, class_of, is_typical};
+use super::latency::{Latencies, Price, Sources, Table, is_typical};
 use super::outcome::Outcome;
 use super::overrun::Overruns;
 use super::run::{Frame, LeastCost, Run};
 use super::sample::{Sample, sleep_and_latency_ns};
-use super::two_starts::TwoStarts;
-use super::wakes::{Wakes, hardly_polled, hardly_slept};
 use crate::event::Halt;
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
@@ -49,11 +47,6 @@ struct Learned {
     tried: Latencies,
     latencies: Latencies,
     evidence: Evidence,
-    halts: u64,
-    /// Those of them that polled, or whose polling was not recorded.
-    polled: u64,
-    /// Halts by the class of a sleep for all of their gap.
-    gaps: [u32; CLASSES],
 }
 
 impl Learned {
@@ -103,19 +96,10 @@ impl Survey {
         if !self.is_of_guest {
             self.host.halt_ended(halt);
         }
-        own.halts += 1;
         self.halts += 1;
         self.cut += u64::from(halt.is_preempted());
         latencies(own).halted();
-        let may_poll = halt.window_ns.is_some_and(|window| window > 0);
-        own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));
-        let slept = sleep_and_latency_ns(halt);
-        let gap_ns = slept.map_or(halt.halt_ns, |(_, latency_ns)| {
-            halt.halt_ns.saturating_sub(latency_ns)
-        });
-        let of_gap = &mut own.gaps[class_of(gap_ns)];
-        *of_gap = of_gap.saturating_add(1);
-        let Some((slept_ns, latency_ns)) = slept else {
+        let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) else {
             return;
         };
         if halt.is_preempted() {
@@ -214,23 +198,6 @@ impl Survey {
         self.seats.remove(&seat);
     }
 
-    /// Whether a vCPU hardly polled, so that nothing shows what its wake-ups are like with polling.
-    fn hardly_polled(&self, seat: VcpuKey) -> bool {
-        let own = self.seats.get(&seat);
-        own.is_some_and(|own| hardly_polled(own.polled, own.halts))
-    }
-
-    /// Whether a vCPU hardly slept for the lengths that its load makes.
-    fn hardly_slept(&self, seat: VcpuKey, table: &Table) -> bool {
-        let Some(own) = self.seats.get(&seat) else {
-            return false;
-        };
-        let gaps = own.gaps.iter().enumerate();
-        let not_shown = gaps.filter(|(class, _)| table.origin(*class) != Origin::Recorded);
-        let not_shown = not_shown.map(|(_, &halts)| u64::from(halts)).sum();
-        hardly_slept(not_shown, own.halts)
-    }
-
     /// How far a vCPU's gaps follow its wake-ups.
     pub fn follow(&self, seat: VcpuKey, arrivals: Arrivals) -> Follow {
         let nothing = Evidence::default();
@@ -293,10 +260,6 @@ pub struct Played {
     pub from_ceiling: Outcome,
     /// Halts at which the two had different windows.
     pub apart: u64,
-    /// Beginning without a window, were the wake-ups that the recording does not show as early or as late as they may
-    /// be. `None` where it shows them.
-    pub early: Option<Outcome>,
-    pub late: Option<Outcome>,
 }
 
 /// The results on one vCPU.
@@ -326,16 +289,6 @@ impl Played {
 
     /// Adds the results on another vCPU.
     pub fn add(&mut self, other: &Self) {
-        let of_both = [
-            (&mut self.early, &other.early),
-            (&mut self.late, &other.late),
-        ];
-        for (own, others) in of_both {
-            if own.is_some() || others.is_some() {
-                let sum = own.get_or_insert_with(|| self.from_zero.clone());
-                sum.fold(others.as_ref().unwrap_or(&other.from_zero));
-            }
-        }
         self.from_zero.fold(&other.from_zero);
         self.from_ceiling.fold(&other.from_ceiling);
         self.apart += other.apart;
@@ -350,9 +303,7 @@ pub const BISTABLE_SHARE: f64 = 0.05;
 struct Player {
     table: Arc<Table>,
     follow: Follow,
-    two_starts: Vec<TwoStarts>,
-    /// The same policies with wake-ups as early and as late as they may be; empty where the recording shows them.
-    otherwise: [Vec<Run>; 2],
+    runs: Vec<TwoStarts>,
     recorded: Outcome,
     gaps: LogHist,
     turn: u64,
@@ -361,6 +312,14 @@ struct Player {
     last_end_ns: u64,
     out_of_order: u64,
     side: Side,
+}
+
+/// A policy without a window at first, and with its largest.
+#[derive(Debug)]
+struct TwoStarts {
+    zero: Run,
+    ceiling: Run,
+    apart: u64,
 }
 
 #[derive(Debug)]
@@ -419,11 +378,10 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
             follow: player.follow,
         };
         let mut least_cost = LeastCost::default();
-        for two_starts in &mut player.two_starts {
-            two_starts.step(&sample, &frame, &mut least_cost);
-        }
-        for run in player.otherwise.iter_mut().flatten() {
-            run.step_beside(&sample, &frame, Some(&mut least_cost));
+        for of in &mut player.runs {
+            let [zero_ns, ceiling_ns] = [&mut of.zero, &mut of.ceiling]
+                .map(|run| run.step_beside(&sample, &frame, Some(&mut least_cost)));
+            of.apart += u64::from(zero_ns != ceiling_ns);
         }
         Ok(())
     }
@@ -454,31 +412,19 @@ impl Player {
             };
             Ok(Run::new(spec.build(&setting)?))
         };
-        let two_starts = |spec: &Spec| -> Result<TwoStarts, SpecError> {
-            let [zero, ceiling] = [build(spec, Start::Zero)?, build(spec, Start::Ceiling)?];
-            Ok(TwoStarts::new(zero, ceiling))
+        let both = |spec| {
+            Ok(TwoStarts {
+                zero: build(spec, Start::Zero)?,
+                ceiling: build(spec, Start::Ceiling)?,
+                apart: 0,
+            })
         };
-        let mut played = Vec::with_capacity(plan.specs.len());
-        for spec in &plan.specs {
-            played.push(two_starts(spec)?);
-        }
-        let with = |wakes: Option<Wakes>| -> Result<Vec<Run>, SpecError> {
-            let Some(wakes) = wakes else {
-                return Ok(Vec::new());
-            };
-            let run = |spec| Ok(build(spec, Start::Zero)?.with(wakes.clone()));
-            plan.specs.iter().map(run).collect()
-        };
-        let polled = !survey.hardly_polled(seat);
-        let slept = !survey.hardly_slept(seat, &table);
-        let early = Wakes::early((!slept).then_some(&*table), !polled);
-        let early = with((!polled || !slept).then_some(early))?;
-        let late = with((!slept).then_some(Wakes::Late))?;
+        let runs = plan.specs.iter().map(both);
+        let runs = runs.collect::<Result<_, SpecError>>()?;
         Ok(Self {
-            otherwise: [early, late],
             table,
             follow: survey.follow(seat, plan.arrivals),
-            two_starts: played,
+            runs,
             recorded: Outcome::default(),
             side: base.side,
             gaps: LogHist::default(),
@@ -495,17 +441,12 @@ impl Player {
         let halt_ns = self.recorded.halt_ns;
         // No longer than it was there, whatever a damaged recording says of its halts.
         self.recorded.span_ns = span_ns.max(halt_ns);
-        let played = self.two_starts.into_iter();
-        let mut played: Vec<Played> = played
-            .map(|two_starts| two_starts.finish(span_ns, halt_ns))
-            .collect();
-        let [early, late] = self.otherwise;
-        for (played, early) in played.iter_mut().zip(early) {
-            played.early = Some(early.finish(span_ns, halt_ns));
-        }
-        for (played, late) in played.iter_mut().zip(late) {
-            played.late = Some(late.finish(span_ns, halt_ns));
-        }
+        let finish = |of: TwoStarts| Played {
+            from_zero: of.zero.finish(span_ns, halt_ns),
+            from_ceiling: of.ceiling.finish(span_ns, halt_ns),
+            apart: of.apart,
+        };
+        let played: Vec<Played> = self.runs.into_iter().map(finish).collect();
         if let Some(first) = played.first() {
             self.recorded.clairvoyant_milli = first.from_zero.clairvoyant_milli;
         }

@@ -8,12 +8,11 @@ use super::*;
 use crate::event::{Halt, WakeSource};
 use crate::ids::{VcpuId, VmIndex};
 use crate::kvm::{Arch, Version};
-use crate::policy::{Setting, Start};
+use crate::policy::Setting;
 use crate::workload::SplitMix64;
 
 mod guest;
 mod overrun;
-mod wakes;
 
 const US: u64 = 1_000;
 
@@ -212,21 +211,6 @@ proptest! {
         prop_assert_eq!(figures(off), figures(&result.recorded));
     }
 
-    /// Playing one start once both are in the same state gives what playing both to the end gives.
-    #[test]
-    fn twins_that_became_one_end_as_both_would(seed in any::<u64>(), policy in any_policy(), latency in 1..90_u64) {
-        let mut draw = SplitMix64(seed);
-        let gaps = (0..600).map(|_| draw.below(120 * US) + 1);
-        let halts = slept(gaps, latency * US, WakeSource::Device);
-        let plan = plan(&[&policy]);
-        let result = replay(plan.clone(), &halts);
-        let [zero, ceiling, apart] = both_in_full(&plan, &halts);
-        let played = &result.played[0];
-        prop_assert_eq!(format!("{:?}", played.from_zero), zero);
-        prop_assert_eq!(format!("{:?}", played.from_ceiling), ceiling);
-        prop_assert_eq!(played.apart.to_string(), apart);
-    }
-
     /// A vCPU takes its own typical sleeps, then its VM's, then the host's; and those that saw too little share a table.
     #[test]
     fn a_vcpus_table_is_its_own_then_its_vms_then_the_hosts(halts in any_halts(), seats in prop::collection::vec(0..5_u32, 80), calibrated: bool) {
@@ -301,37 +285,6 @@ proptest! {
         }
         prop_assert_eq!(counted.take(), passed.take());
     }
-}
-
-/// The two starts of a plan's only policy, each played to its end: the outcomes, and how many halts had
-/// different windows.
-fn both_in_full(plan: &Plan, halts: &[Halt]) -> [String; 3] {
-    let survey = survey_of(halts);
-    let seat = VcpuKey::of(&halts[0]);
-    let table = survey.table_of(seat, plan.elsewhere.as_ref()).unwrap();
-    let frame = run::Frame {
-        table: &table,
-        cost: plan.cost,
-        follow: survey.follow(seat, plan.arrivals),
-    };
-    let mut runs = [Start::Zero, Start::Ceiling].map(|start| {
-        let setting = Setting {
-            start,
-            break_even_ns: plan.cost.break_even_ns(table.median(0)),
-            ..Setting::upstream(Version::new(6, 12), Arch::X86, 0)
-        };
-        run::Run::new(plan.specs[0].build(&setting).unwrap())
-    });
-    let mut apart = 0;
-    for (turn, halt) in (0..).zip(halts) {
-        let sample = Sample::new(halt, &table, turn);
-        let [zero, ceiling] = runs.each_mut().map(|run| run.step(&sample, &frame));
-        apart += u64::from(zero != ceiling);
-    }
-    let span_ns = halts[halts.len() - 1].end_ns() - halts[0].start_ns;
-    let halted_ns = halts.iter().map(|halt| halt.halt_ns).sum();
-    let [zero, ceiling] = runs.map(|run| format!("{:?}", run.finish(span_ns, halted_ns)));
-    [zero, ceiling, apart.to_string()]
 }
 
 /// Text of other tools has no time polled, but a halt of so few ns found its wake-up pending.

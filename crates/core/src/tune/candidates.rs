@@ -139,7 +139,7 @@ pub enum Moves {
 impl Reach {
     pub fn of(rule: Rule) -> Self {
         Self {
-            adapts: matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore),
+            adapts: rule.window == WindowOf::Vcpu,
             grow_start: rule.grow_start == GrowStart::Param,
             polls: rule.window != WindowOf::NoPolling,
         }

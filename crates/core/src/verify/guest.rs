@@ -193,10 +193,8 @@ impl Verifier {
         };
         let all: Vec<Params> = all.into_iter().map(Params::from).collect();
         let polled = halt.polled == Some(true);
-        let may_choose = |last: &Last| {
-            let chosen = select(before, *last, 1).state;
-            (chosen == State::Poll) == polled || before == 0
-        };
+        let may_choose =
+            |last: &Last| (select(before, *last, 1) == State::Poll) == polled || before == 0;
         let chosen = cpu.last.possible().iter().any(may_choose);
         let rule = self.setup.rule;
         let does = |params, residency_ns| {
@@ -226,9 +224,7 @@ impl Verifier {
             .possible()
             .iter()
             .map(|last| select(before, *last, 1));
-        let polls = chooses
-            .map(|choice| choice.state == State::Poll)
-            .next_back();
+        let polls = chooses.map(|state| state == State::Poll).next_back();
         let difference = Difference {
             halt: *halt,
             before_ns: before,

@@ -59,8 +59,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
          poll's judgement after each poll (6.7 us, measured), without which a guest that polls by haltpoll answers as \
          soon as one that is never idle",
     ],
-    on_your_host: "`haltwise tune` on a capture of the guest plays `smart-idle-poll` by `--policy`, beside haltpoll, \
-                   menu, teo and `idle=poll`",
+    on_your_host: "`haltwise tune` on a capture of the guest plays `smart-idle-poll` by `--policy`, beside haltpoll and \
+                   `idle=poll`",
     differs: "no block layer and no file system lie above the device here, so what is left of a request is \
               its wake-up, and polling takes more of it away",
     run: run_one,

@@ -11,7 +11,7 @@ fn walk(policy: &mut dyn Policy, halts_ns: &[u64]) -> Vec<u64> {
             valid: true,
             ..Seen::default()
         });
-        policy.window(&Ask::default())
+        policy.window(None)
     });
     windows.collect()
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::kvm::Version;
-use haltwise_core::parameter::{Parameter, ValueError};
+use haltwise_core::parameter::Parameter;
 
 use super::disk;
 use super::error::{Differs, KnobError};
@@ -172,10 +172,7 @@ fn governed(root: &Root, vm: VmKey) -> Result<Option<(Governor, Governed)>, Knob
 fn set_ceiling(root: &Root, vm: VmKey, value: &str) -> Result<(), KnobError> {
     let gone = || KnobError::from(CeilingError::Gone(vm.pid));
     let (governor, governed) = governed(root, vm)?.ok_or_else(gone)?;
-    let ns = value.parse().map_err(|_| ValueError::Large {
-        parameter: Parameter::HaltPollNs,
-        text: value.to_owned(),
-    })?;
+    let ns = Parameter::HaltPollNs.value(value)?;
     Ok(governor.set(governed.fd, ns)?)
 }
 

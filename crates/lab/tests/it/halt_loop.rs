@@ -1,6 +1,6 @@
 //! Halts handled by the VMM: every HLT comes out, and the windows are the policy's own.
 
-use haltwise_core::policy::{Ask, Seen};
+use haltwise_core::policy::Seen;
 use haltwise_lab::exit::UserspaceExit;
 use haltwise_lab::halt_loop::HaltPolicy;
 
@@ -57,11 +57,7 @@ fn the_windows_are_those_that_the_policy_gives_these_halts() {
                 waited: cells[7] == "true",
                 valid: true,
             };
-            let now_ns = number(2);
-            let window_ns = policy.window(&Ask {
-                now_ns,
-                ..Ask::default()
-            });
+            let window_ns = policy.window(None);
             assert_eq!(number(3), window_ns, "{spec}: {row}");
             assert!(seen.poll_ns <= seen.halt_ns, "{row}");
             assert!(seen.wake_latency_ns <= seen.halt_ns, "{row}");

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use haltwise_core::kvm::Arch;
 use haltwise_core::kvm::Version;
 use haltwise_core::kvm::guest::{Last, Params, Rule};
-use haltwise_core::policy::{Ask, Seen, Setting, Spec};
+use haltwise_core::policy::{Seen, Setting, Spec};
 use haltwise_core::units::HaltPollNs;
 use haltwise_lab::event::Event;
 use haltwise_lab::guest::{Guest, Peer};
@@ -107,7 +107,7 @@ fn the_guests_smart_idle_poll_is_the_cores() {
                     valid: true,
                     ..Seen::default()
                 });
-                let limit_ns = core.window(&Ask::default());
+                let limit_ns = core.window(None);
                 assert_eq!(u64::from(note.limit_ns), limit_ns, "{note:?}: {policy}");
             }
         }

@@ -1,13 +1,12 @@
-//! Simultaneous recordings of the guest and its host: `tune --host` must match the halts of both, and the governor menu
-//! must choose HLT as often as its replay says. Debian's kernels are built without teo.
+//! Simultaneous recordings of the guest and its host: `tune --host` must match the halts of both.
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use crate::kernels::check::Found;
-use crate::kernels::reported::{Halt, ask, halts, list};
+use crate::kernels::reported::{ask, list};
 
 /// Round trips (240 are 150 stays in HLT, too few to tell offsets between clocks apart), then the governors that are tried
 /// after haltpoll: each attaches a recorder inside the guest again, over which an emulator stumbles now and then, so that only
@@ -20,10 +19,6 @@ const GUEST_CPUS: [u64; 2] = [0, 1];
 /// both recordings begin and end.
 const CONTRADICTED: u64 = 1;
 const EDGE: u64 = 5;
-
-/// How far apart the shares of idle periods that poll may be, replayed and recorded. The governor looks at the next timer
-/// before the way to HLT, which an emulated machine takes long for; a capture has what is left at its end.
-const APART: f64 = 0.06;
 
 /// Whether every CPU is its vCPU, as QEMU numbers both, and each side confirms what the other recorded.
 fn agrees(join: &Value) -> bool {
@@ -63,67 +58,17 @@ pub(super) fn judge(out_dir: &Path) -> Result<Found> {
         let join = &tuned["join"];
         found.require(agrees(join), format!("{name}: {join}"));
         found.say(format_args!("{name}: {join}"));
-        if name == "menu" {
-            governor(name, &guest, &mut found)?;
-        }
     }
     Ok(found)
-}
-
-/// The share of idle periods that poll, replayed and recorded. Recorded polls that nothing ended but their limit are left
-/// out: the governor chose them again and again, since a timer was due whose interrupt the busy emulator had not delivered.
-fn governor(name: &str, guest: &Path, found: &mut Found) -> Result<()> {
-    let verb = ["tune", "--json", "--policy", name];
-    let replay: Value = ask(&verb, guest)?;
-    let number = |pointer: &str| {
-        let number = replay.pointer(pointer).and_then(Value::as_u64);
-        number.with_context(|| format!("replay has no {pointer}"))
-    };
-    let all = number("/host/halts")?.max(1);
-    let share = |polls: u64| polls as f64 / all as f64;
-    let replayed = share(number("/host/played/0/from_zero/polls")?);
-    let [ended, limited] = polls(&halts(guest)?);
-    let recorded = share(ended);
-    let text = format!(
-        "{name} polls {recorded:.4} recorded, {replayed:.4} replayed, {limited} polls ended by their limit alone"
-    );
-    found.say(&text);
-    found.require((recorded - replayed).abs() <= APART, text);
-    Ok(())
-}
-
-/// Recorded polls: those that a wake or HLT ended, and the others.
-fn polls(halts: &[Halt]) -> [u64; 2] {
-    let mut polls = [0, 0];
-    for halt in halts.iter().filter(|halt| halt.has_polled()) {
-        let by_limit = !halt.waited && halt.wake().is_none();
-        polls[usize::from(by_limit)] += 1;
-    }
-    polls
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::kernels::reported::parse_halts;
 
     const JOIN: &str = r#"{"residual_p50_ns": 1, "cpus": [
         {"cpu": 0, "vcpu": 0, "hlts": 100, "matched": 80, "without_halt": 16, "halts": 90, "halts_matched": 86},
         {"cpu": 1, "vcpu": 1, "hlts": 100, "matched": 80, "without_halt": 16, "halts": 90, "halts_matched": 86}]}"#;
-
-    #[test]
-    fn polls_are_told_apart_by_what_ended_them() {
-        let halts = [
-            (true, "ipi", false),
-            (false, "unknown", true),
-            (true, "unknown", true),
-            (false, "timer", true),
-        ];
-        let halts = halts.map(|(waited, wake, polled)| {
-            format!(r#"{{"tid":1,"start_ns":1,"halt_ns":9,"change":"none","waited":{waited},"wake":"{wake}","polled":{polled}}}"#)
-        });
-        assert_eq!(polls(&parse_halts(&halts.concat()).unwrap()), [2, 1]);
-    }
 
     #[test]
     fn both_sides_confirm_the_other_on_each_cpu() {

@@ -84,7 +84,7 @@ figures! {
     #[derive(Clone)]
     pub(crate) struct GuestFigures {
         /// `in-force`, `default`, `choice`, `off` (neither guest nor host polls), `host` (its best setting polls in the
-        /// host), or what else a guest may do: `menu`, `teo` (other governors), `idle-poll` (`idle=poll`), `cpu-pm`.
+        /// host), or what else a guest may do: `idle-poll` (`idle=poll`), `cpu-pm`.
         pub(crate) row: GuestRow = Word "second half",
         /// Polling; for `cpu-pm` the idle time in which the guest keeps its CPUs.
         pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",

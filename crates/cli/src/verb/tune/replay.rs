@@ -48,7 +48,7 @@ const POLICY_NAMES: [&str; POLICIES.len() + 1] = {
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "leader", "clairvoyant"];
 
 /// The same for a guest: its governor as it was set is the first, see [`guest_policy`].
-const FIRST_LOOK_GUEST: [&str; 12] = [
+const FIRST_LOOK_GUEST: [&str; 10] = [
     "guest-haltpoll:max=50us,grow_start=10us",
     "guest-haltpoll:max=100us",
     "guest-haltpoll",
@@ -56,8 +56,6 @@ const FIRST_LOOK_GUEST: [&str; 12] = [
     "guest-haltpoll:max=1ms",
     "guest-haltpoll:max=2400us,grow_start=2400us",
     "smart-idle-poll",
-    "menu",
-    "teo",
     "idle-poll",
     "cpu-pm",
     "clairvoyant",
@@ -79,14 +77,11 @@ pub(super) fn run(arguments: &Arguments, opened: &Opened) -> Outcome {
         costs: arguments.costs.clone(),
         price: arguments.price,
     };
-    let by_vcpu = arguments.vcpus;
     let replayed = play::play(opened, request)?;
     let partial = is_partial(opened);
-    let detail = arguments.detail || by_vcpu;
-    let subjects = (&subjects[..], by_vcpu);
-    let mut view = view::build(opened.info(), replayed, subjects, partial);
+    let mut view = view::build(opened.info(), replayed, &subjects, partial);
     shown.sort(&mut [&mut view.vms])?;
-    let document = |top| page::document(&view, top, shown.is_sorted(), detail);
+    let document = |top| page::document(&view, top, shown.is_sorted(), arguments.detail);
     shown.print(&view, document)?;
     Ok(Exit::of_partial(partial || view.basis.lost > 0))
 }

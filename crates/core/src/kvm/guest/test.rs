@@ -44,14 +44,7 @@ fn the_eras() {
 fn what_an_idle_cpu_does() {
     let halted = Last::Halt { residency_ns: 1 };
     let [worked, timed_out] = [false, true].map(|timed_out| Last::Poll { timed_out });
-    let poll = Choice {
-        state: State::Poll,
-        keeps_tick: true,
-    };
-    let halt = Choice {
-        state: State::Halt,
-        keeps_tick: false,
-    };
+    let (poll, halt) = (State::Poll, State::Halt);
     for (limit_ns, last, latency_req_ns, expected) in [
         (0, halted, 1, halt),
         (0, worked, 1, halt),

@@ -19,7 +19,6 @@ fn changes(arch: Arch) -> Vec<String> {
 fn the_rule_changes_at_these_releases() {
     for arch in Arch::ALL {
         let expected = match arch {
-            Arch::PowerpcHv => "4.9 5.1",
             Arch::X86 => "4.0 4.3 4.6 5.1 5.3 5.4 5.8 5.13 5.16 6.1",
             Arch::S390 => "4.0 4.3 4.6 4.7 5.1 5.2 5.4 5.8 5.13 5.16 6.1",
             _ => "4.0 4.3 4.6 5.1 5.8 5.13 5.16 6.1",
@@ -34,7 +33,6 @@ fn only_a_vcpus_window_is_traced() {
         ("4.2", Arch::X86, false),
         ("4.3", Arch::X86, true),
         ("7.2", Arch::Powerpc, true),
-        ("7.2", Arch::PowerpcHv, false),
     ] {
         assert_eq!(on(version, arch).is_traced(), traced, "{version} {arch}");
     }

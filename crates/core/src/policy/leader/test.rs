@@ -84,7 +84,7 @@ proptest! {
         let outcomes = VecDeque::from([false; 2]);
         let mut model = Model { max: max_ns.into(), price: 0, debts: [[0; 4]; 4], outcomes };
         for (gap_ns, latency_ns, valid) in halts {
-            let window_ns = policy.window(&Ask::default());
+            let window_ns = policy.window(None);
             prop_assert_eq!(i128::from(window_ns), model.window());
             prop_assert!(window_ns <= max_ns.into());
             let seen = Seen { valid, ..seen(gap_ns.min(1 << 62), window_ns, latency_ns) };
@@ -103,8 +103,8 @@ proptest! {
     fn how_long_a_halt_polled_teaches_nothing(halts in halts(), cut_ns in 0..50_000_u64) {
         let [mut cut, mut whole] = ["leader"; 2].map(|name| build(name, &setting(0)));
         for (gap_ns, latency_ns, _) in halts {
-            let window_ns = whole.window(&Ask::default());
-            prop_assert_eq!(cut.window(&Ask::default()), window_ns);
+            let window_ns = whole.window(None);
+            prop_assert_eq!(cut.window(None), window_ns);
             // A gap of 0 sleeps under no window: no poll of it can be cut.
             let slept = seen(gap_ns.clamp(1, 1 << 62), 0, latency_ns);
             whole.learn(&slept);
@@ -120,7 +120,7 @@ fn gaps_that_take_turns_are_told_apart() {
     let mut failed_ns = 0;
     for turn in 0..600 {
         let gap_ns = [12_000, 12_000, 2_000_000][turn % 3];
-        let window_ns = policy.window(&Ask::default());
+        let window_ns = policy.window(None);
         policy.learn(&seen(gap_ns, window_ns, 20_000));
         if turn >= 60 && gap_ns > window_ns {
             assert_eq!(gap_ns, 2_000_000, "{turn}");
@@ -133,20 +133,18 @@ fn gaps_that_take_turns_are_told_apart() {
 /// A price learned while all sleeps were disturbed ends, though no gap is longer than it.
 #[test]
 fn a_price_that_is_too_high_does_not_stay() {
-    for text in ["leader", "payback"] {
-        let setting = Setting {
-            start: Start::Ceiling,
-            ..setting(700_000)
-        };
-        let mut policy = build(text, &setting);
-        let polled = (0..60_000).filter(|_| {
-            let window_ns = policy.window(&Ask::default());
-            policy.learn(&seen(125_000, window_ns, 20_000));
-            window_ns > 0
-        });
-        assert!((20_000..40_000).contains(&polled.count()), "{text}");
-        assert_eq!(policy.window(&Ask::default()), 0, "{text}");
-    }
+    let setting = Setting {
+        start: Start::Ceiling,
+        ..setting(700_000)
+    };
+    let mut policy = build("leader", &setting);
+    let polled = (0..60_000).filter(|_| {
+        let window_ns = policy.window(None);
+        policy.learn(&seen(125_000, window_ns, 20_000));
+        window_ns > 0
+    });
+    assert!((20_000..40_000).contains(&polled.count()));
+    assert_eq!(policy.window(None), 0);
 }
 
 #[test]
@@ -156,7 +154,7 @@ fn it_starts_without_a_window_or_with_its_longest() {
             start,
             ..setting(56_000)
         };
-        build(text, &setting).window(&Ask::default())
+        build(text, &setting).window(None)
     };
     assert_eq!(first("leader", Start::Zero), 0);
     assert_eq!(first("leader", Start::Ceiling), 56_000);

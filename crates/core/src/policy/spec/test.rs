@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::kvm::Arch;
-use crate::policy::Ask;
 
 fn setting() -> Setting {
     Setting::upstream(Version::new(6, 12), Arch::X86, 30_000)
@@ -52,7 +51,7 @@ proptest::proptest! {
         if let Ok(spec) = text.parse::<Spec>() {
             assert_eq!(spec.to_string(), text);
             if let Ok(mut policy) = spec.build(&setting()) {
-                policy.window(&Ask::default());
+                policy.window(None);
             }
         }
     }

@@ -18,12 +18,6 @@ fn ns() -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn ask()(now_ns in ns(), timer_ns in proptest::option::of(ns())) -> Ask {
-        Ask { now_ns, timer_ns, ..Ask::default() }
-    }
-}
-
-prop_compose! {
     fn any_seen()(
         halt_ns in ns(), poll_ns in ns(), wake_latency_ns in ns(), waited in any::<bool>(),
         valid in any::<bool>(),
@@ -47,17 +41,17 @@ proptest! {
         prop_assert!(windows[armed..].iter().all(|window| *window == threshold_ns), "{:?}", windows);
     }
 
-    /// Whatever a policy is asked and told, true or not, it answers, and the same each time.
+    /// Whatever a policy is told, true or not, it answers, and the same each time.
     #[test]
     fn nothing_upsets_a_policy(
-        halts in proptest::collection::vec((ask(), any_seen()), 0..40),
+        halts in proptest::collection::vec((proptest::option::of(ns()), any_seen()), 0..40),
         break_even_ns in ns(), at_ceiling in any::<bool>(),
     ) {
         let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
         let setting = Setting { start, ..setting(break_even_ns) };
         let run = |mut policy: Box<dyn Policy>| -> Vec<u64> {
-            let answer = |(ask, seen): &(Ask, Seen)| {
-                let window_ns = policy.window(ask);
+            let answer = |(best_ns, seen): &(Option<u64>, Seen)| {
+                let window_ns = policy.window(*best_ns);
                 policy.learn(seen);
                 window_ns
             };
@@ -74,14 +68,12 @@ proptest! {
         let block_ns = 2 * latency_ns;
         // Polls lower the price a little, and with it the windows.
         prop_assume!([1, 2, 4].iter().all(|part| gap_ns.abs_diff(block_ns * part / 4) > 1_000));
-        for text in ["leader", "payback"] {
-            let mut policy = build(text, &setting(0));
-            for halt in 0..20 {
-                let window_ns = policy.window(&Ask::default());
-                let polls = window_ns >= gap_ns;
-                prop_assert!(halt < 4 || polls == (gap_ns < block_ns), "{text} {window_ns}");
-                policy.learn(&seen(gap_ns, window_ns, latency_ns));
-            }
+        let mut policy = build("leader", &setting(0));
+        for halt in 0..20 {
+            let window_ns = policy.window(None);
+            let polls = window_ns >= gap_ns;
+            prop_assert!(halt < 4 || polls == (gap_ns < block_ns), "{window_ns}");
+            policy.learn(&seen(gap_ns, window_ns, latency_ns));
         }
     }
 }

@@ -31,21 +31,12 @@ pub(in crate::policy) fn seen(gap_ns: u64, window_ns: u64, latency_ns: u64) -> S
 
 /// The windows of halts with these gaps, and of the one after; waking takes no time.
 pub(in crate::policy) fn walk(policy: &mut dyn Policy, gaps: &[u64]) -> Vec<u64> {
-    let mut now_ns = 0_u64;
     let mut windows = Vec::new();
     for gap_ns in gaps {
-        let ask = Ask {
-            now_ns,
-            ..Ask::default()
-        };
-        let window_ns = policy.window(&ask);
+        let window_ns = policy.window(None);
         windows.push(window_ns);
         policy.learn(&seen(*gap_ns, window_ns, 0));
-        now_ns = now_ns.saturating_add(*gap_ns);
     }
-    windows.push(policy.window(&Ask {
-        now_ns,
-        ..Ask::default()
-    }));
+    windows.push(policy.window(None));
     windows
 }

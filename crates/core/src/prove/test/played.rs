@@ -4,7 +4,7 @@ use crate::event::{Halt, WakeSource};
 use crate::ids::Tid;
 use crate::kvm::guest::Params;
 use crate::kvm::{Arch, Version};
-use crate::policy::{Ask, Seen, Setting, Side, Spec};
+use crate::policy::{Seen, Setting, Side, Spec};
 use crate::prove::compare::Comparison;
 use crate::prove::figure::{Figure, Figures};
 use crate::prove::predict::Prediction;
@@ -35,10 +35,7 @@ fn halts(policy: &Spec, seed: u64, wake: WakeSource) -> Vec<Halt> {
     let mut halt = |_| {
         // Sooner, the wake-up is pending when the vCPU halts, and it sleeps under no setting.
         let gap_ns = gaps.draw().0.max(501);
-        let window_ns = policy.window(&Ask {
-            now_ns,
-            ..Ask::default()
-        });
+        let window_ns = policy.window(None);
         let window_ns = u32::try_from(window_ns).unwrap();
         let halt = Halt {
             tid: Tid(1),

@@ -2,7 +2,7 @@
 
 use crate::kvm::guest::{Params, Rule};
 use crate::kvm::{Arch, Knobs, Version};
-use crate::policy::{Ask, Seen, Setting, Side, guest_haltpoll};
+use crate::policy::{Seen, Setting, Side, guest_haltpoll};
 use crate::prove::setting::{GivenSetting, SettingError, WantedPair, policy_of_guest};
 
 const IN_FORCE: Knobs = Knobs::of([123_000, 3, 7_000, 4]);
@@ -137,8 +137,8 @@ proptest::proptest! {
         let mut by_text = policy_of_guest(&params).unwrap().build(&setting).unwrap();
         let mut by_value = guest_haltpoll(Rule::of(version).unwrap(), params, 0);
         for halt_ns in idle_ns {
-            let window = by_value.window(&Ask::default());
-            proptest::prop_assert_eq!(by_text.window(&Ask::default()), window);
+            let window = by_value.window(None);
+            proptest::prop_assert_eq!(by_text.window(None), window);
             let seen = Seen {
                 halt_ns,
                 poll_ns: window.min(halt_ns),

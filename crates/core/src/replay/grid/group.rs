@@ -46,7 +46,7 @@ impl Terms {
         }
         // A cut where a halt begins is made where the halt before ends: the ceiling never moves here.
         let cap = match (rule.clamp, rule.growth_cap) {
-            (Clamp::AtEntry | Clamp::AfterHalt, _) | (_, GrowthCap::Ceiling) => ceiling,
+            (Clamp::AtEntry, _) | (_, GrowthCap::Ceiling) => ceiling,
             (Clamp::Never, GrowthCap::Param) => knobs.halt_poll_ns,
             (Clamp::Never, GrowthCap::None) => u32::MAX,
         };

@@ -217,7 +217,7 @@ proptest! {
     #[test]
     fn grid_and_scalar_agree(
         kernel in prop::sample::select(KERNELS.to_vec()),
-        arch in prop::sample::select(vec![Arch::X86, Arch::X86, Arch::Arm64, Arch::S390, Arch::PowerpcHv]),
+        arch in prop::sample::select(vec![Arch::X86, Arch::X86, Arch::Arm64, Arch::S390]),
         choices in prop::collection::vec(any_choice(), 1..40),
         world in any_world(),
         slice in 1..400_usize,
@@ -234,7 +234,7 @@ proptest! {
     #[test]
     fn settings_that_share_a_lane_agree_with_the_scalar(
         kernel in prop::sample::select(vec!["5.2", "5.15", "6.1", "6.12"]),
-        arch in prop::sample::select(vec![Arch::X86, Arch::S390, Arch::PowerpcHv]),
+        arch in prop::sample::select(vec![Arch::X86, Arch::S390]),
         ceilings in prop::collection::vec(0..400_000_u32, 1..3),
         grow_start in prop::sample::select(vec![1, 5_000, 10_000, 100_000, 500_000]),
         world in any_world(),

@@ -4,12 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const GUESTS: [&str; 7] = [
+const GUESTS: [&str; 5] = [
     "guest-haltpoll",
     "smart-idle-poll",
     "guest-haltpoll:max=1ms,shrink=0",
-    "menu",
-    "teo",
     "idle-poll",
     "cpu-pm",
 ];
@@ -58,28 +56,6 @@ fn a_poll_in_the_guest_spares_the_exit_and_the_ipi() {
     // The first halt makes the first window.
     let exits = |of: &Outcome| [of.hlt_exits, of.timer_exits, of.ipis];
     assert_eq!([exits(&guest), exits(&host)], [[1, 300, 1], [600, 0, 300]]);
-}
-
-#[test]
-fn governors_that_choose_by_length_cost_what_hlt_at_once_costs() {
-    let halts = slept(vec![20 * US; 300], 30 * US, WakeSource::Ipi);
-    let (samples, table) = samples_of(&halts);
-    let off = outcome_of("off", &samples, &table, Cost::FREE);
-    for policy in ["menu", "teo", "teo:kernel=6.6"] {
-        let outcome = outcome_of(policy, &samples, &table, Cost::FREE);
-        assert_eq!(outcome, off, "{policy}");
-    }
-    // Its memory is all zeros at first, and these are about alike.
-    let first = outcome_of("menu:kernel=6.1", &samples, &table, Cost::FREE);
-    assert_eq!((first.polls, first.hlt_exits), (1, 299));
-    // Below a microsecond they poll, where the kernel lets a prediction of 0 do so.
-    let halts = slept(vec![700; 300], 30, WakeSource::Ipi);
-    let (samples, table) = samples_of(&halts);
-    let polls = ["menu:kernel=6.1", "menu:kernel=6.12", "teo"].map(|policy| {
-        let outcome = outcome_of(policy, &samples, &table, Cost::FREE);
-        outcome.successful_polls > 250
-    });
-    assert_eq!(polls, [true, false, true]);
 }
 
 proptest! {

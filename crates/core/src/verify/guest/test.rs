@@ -28,7 +28,7 @@ impl Governor {
     /// A gap of the guest's world, as a period.
     fn idle(&mut self, gap_ns: u64) -> (Halt, Option<WindowChange>) {
         let limit_ns = self.limit_ns;
-        let polled = select(limit_ns, self.last, 1).state == State::Poll;
+        let polled = select(limit_ns, self.last, 1) == State::Poll;
         let met = polled && gap_ns <= u64::from(limit_ns);
         let poll_ns = u64::from(polled) * gap_ns.min(u64::from(limit_ns) + 1);
         let halt_ns = if met { gap_ns } else { gap_ns.max(poll_ns + 1) };
