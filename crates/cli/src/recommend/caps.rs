@@ -101,5 +101,6 @@ fn are_named_apart(info: &CaptureInfo, caps: &Caps) -> bool {
         .filter_map(|vms| <[VmIndex; 1]>::try_from(vms).ok())
         .flatten()
         .collect();
-    caps.vms.iter().all(|cap| alone.contains(&cap.vm))
+    let mut named = caps.groups.iter().filter_map(|group| group.vm);
+    named.all(|vm| alone.contains(&vm))
 }

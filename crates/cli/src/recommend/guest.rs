@@ -32,7 +32,6 @@ use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
 use crate::prices::{self, Known, refused};
 use crate::reading::opened::Opened;
-use crate::reading::pass::pass;
 use crate::reading::rule;
 
 #[derive(Debug)]
@@ -124,16 +123,9 @@ pub(super) const MOST_PERIODS: u64 = 1_000_000;
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
-    given: GivenPrice,
-    joined: Option<Joined>,
+    look: HaltSink,
+    (given, joined): (GivenPrice, Option<Joined>),
 ) -> Result<GuestCandidates, Failure> {
-    rule::must_keep_periods(opened, "tune")?;
-    let mut look = HaltSink::new(opened, request);
-    let mut again = true;
-    while again {
-        let ends = pass(opened, "reading", &mut [&mut look]);
-        again = look.ended(&ends);
-    }
     let (version, survey, gather) = look.finish()?;
     let Some(rule) = Rule::of(version) else {
         let error = anyhow::anyhow!("tune: Linux {version} has no governor haltpoll");

@@ -9,7 +9,7 @@ use haltwise_document::figures;
 use serde::Serialize;
 
 use super::guest::Place;
-use super::view::SettingPoint;
+use super::view::{OfSide, SettingPoint};
 use super::{Tuned, say};
 use crate::exit::Failure;
 use crate::figures::INTERVAL;
@@ -64,18 +64,16 @@ pub(crate) enum Summary {
 
 impl Recommendation {
     /// Result of a search, which recommends no setting yet.
-    pub(super) fn of_search<S>(
-        side: &'static str,
+    pub(super) fn of_search<S: OfSide>(
         inputs: &Inputs,
         in_force: &Finalist<S>,
         advice: &Advice<S>,
-        values: impl Fn(&S) -> Values,
     ) -> Self {
         let cost = &advice.goal.aim.cost;
-        let point = |of: &Finalist<S>| SettingPoint::new(inputs, of, cost, &values);
+        let point = |of: &Finalist<S>| SettingPoint::new(inputs, of, cost);
         let against = advice.against_in_force.as_ref();
         Self {
-            side,
+            side: S::SIDE,
             goal: TuneGoal::of(&advice.goal),
             verdict: advice.verdict,
             changes: false,
@@ -83,7 +81,7 @@ impl Recommendation {
             place: None,
             reason: String::new(),
             notes: Vec::new(),
-            in_force: values(&in_force.knobs),
+            in_force: in_force.knobs.values(&inputs.terms),
             recommended: None,
             host: None,
             cost_share: against.map(|against| against.cost_share),

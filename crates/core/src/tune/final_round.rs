@@ -178,10 +178,7 @@ fn ceilings(in_force: &Knobs, found: &[Found]) -> Vec<Knobs> {
     let ceilings_ns: BTreeSet<u32> = found.iter().map(|found| found.knobs.halt_poll_ns).collect();
     (ceilings_ns.into_iter())
         .filter(|ns| candidates::CEILINGS_NS.contains(ns) && *ns != in_force.halt_poll_ns)
-        .map(|halt_poll_ns| Knobs {
-            halt_poll_ns,
-            ..*in_force
-        })
+        .map(|ns| candidates::with_ceiling(in_force, ns))
         .collect()
 }
 
@@ -283,16 +280,10 @@ fn near(inputs: &Inputs, of: &Knobs) -> [Entry; 2] {
     let lower = (ceiling_ns - step_ns, Start::Zero);
     let higher = (ceiling_ns.saturating_add(step_ns), Start::Ceiling);
     [lower, higher].map(|(halt_poll_ns, start)| {
-        let is_at_ceiling = of.grow_start == ceiling_ns;
-        let knobs = Knobs {
-            halt_poll_ns,
-            grow_start: if is_at_ceiling {
-                halt_poll_ns
-            } else {
-                of.grow_start
-            },
-            ..*of
-        };
+        let mut knobs = candidates::with_ceiling(of, halt_poll_ns);
+        if of.grow_start == ceiling_ns {
+            knobs.grow_start = halt_poll_ns;
+        }
         Entry {
             start,
             ..Entry::new(knobs)

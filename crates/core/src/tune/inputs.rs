@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::candidates::Moves;
 use super::guest::Governor;
 use super::wall::Wall;
 use crate::event::Halt;
@@ -59,14 +58,6 @@ impl Terms {
     /// The rule of that kernel.
     pub fn rule(&self) -> Rule {
         Rule::of(self.version, self.arch)
-    }
-
-    pub fn moves(&self) -> Moves {
-        if self.ceiling_only {
-            Moves::Ceiling
-        } else {
-            Moves::All
-        }
     }
 
     /// Default parameters of the kernel.
