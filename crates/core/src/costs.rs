@@ -7,7 +7,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`grid`] | the settings, under a name |
-//! | [`figures`] | what is summed up |
 //! | [`play`] | from the halts of a capture to the figures of each VM, setting and half |
 //! | [`table`] | these with who they belong to: a costs table |
 //!
@@ -16,14 +15,12 @@
 //! vCPU whose halts were cut into two captures, halts and recorded figures add up to those of one capture; replayed
 //! figures differ by what its window would have been at the cut, until both windows are equal.
 
-pub mod figures;
 pub mod grid;
 pub mod play;
 pub mod table;
 
-pub use figures::Figures;
 pub use grid::{GRID, Kind};
-pub use play::{VmCosts, costs};
+pub use play::{Figures, VmCosts, costs};
 
 #[cfg(test)]
 pub(crate) mod test;

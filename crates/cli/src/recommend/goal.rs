@@ -50,7 +50,6 @@ struct GoalFor {
 }
 
 impl Goals {
-    /// Goal of VMs without a goal of their own.
     pub(crate) fn of_all(&self) -> Result<GoalName, Failure> {
         let mut of_all = self.goals.iter().filter(|it| it.vm.is_none());
         let goal = of_all.next().map_or(GoalName::Balanced, |it| it.goal);

@@ -71,25 +71,39 @@ impl Recommendation {
     ) -> Self {
         let cost = &advice.goal.aim.cost;
         let point = |of: &Finalist<S>| SettingPoint::new(inputs, of, cost);
+        let shown = [in_force].into_iter().chain(&advice.choice);
         let against = advice.against_in_force.as_ref();
         Self {
-            side: S::SIDE,
-            goal: TuneGoal::of(&advice.goal),
-            verdict: advice.verdict,
+            cost_share: against.map(|against| against.cost_share),
+            figures: shown.map(point).collect(),
+            ..Self::leave(
+                S::SIDE,
+                (TuneGoal::of(&advice.goal), advice.verdict),
+                in_force.knobs.values(&inputs.terms),
+            )
+        }
+    }
+
+    /// The recommendation to leave what is in force.
+    pub(super) fn leave(
+        side: &'static str,
+        (goal, verdict): (TuneGoal, Verdict),
+        in_force: Values,
+    ) -> Self {
+        Self {
+            side,
+            goal,
+            verdict,
             changes: false,
             follows: None,
             place: None,
             reason: String::new(),
             notes: Vec::new(),
-            in_force: in_force.knobs.values(&inputs.terms),
+            in_force,
             recommended: None,
             host: None,
-            cost_share: against.map(|against| against.cost_share),
-            figures: [in_force]
-                .into_iter()
-                .chain(&advice.choice)
-                .map(point)
-                .collect(),
+            cost_share: None,
+            figures: Vec::new(),
             commands: Vec::new(),
         }
     }
@@ -111,7 +125,6 @@ impl Recommendation {
         Some(setting.beyond(&self.in_force))
     }
 
-    /// The recommendation in half a sentence.
     pub(crate) fn what(&self) -> String {
         let what = match (self.place, self.beyond_in_force()) {
             (Some(Place::Host), _) => {
@@ -170,7 +183,6 @@ impl Summary {
         }
     }
 
-    /// The recommendation in half a sentence.
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Made(made) => made.what(),

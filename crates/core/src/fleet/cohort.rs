@@ -9,16 +9,13 @@ use crate::replay::{Cost, GoalName};
 /// Property that the VMs of a cohort have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// The kernel whose algorithm was replayed.
     Kernel,
     Cpu,
     Arch,
     Host,
     Vmm,
-    /// The class that the operator has given.
     Class,
     Goal,
-    /// The value of a label of the host.
     Label(String),
 }
 

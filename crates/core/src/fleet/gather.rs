@@ -51,7 +51,6 @@ impl CaptureOf {
 /// A row of a VM: its kind, its parameters if it has any, its half, its sums.
 pub type RowOf<'a> = (Kind, Option<&'a Knobs>, Half, &'a Sums);
 
-/// A file's sums.
 #[derive(Debug, Clone)]
 pub struct Part {
     asked: Asked,
@@ -94,7 +93,6 @@ impl RowsSeen {
 }
 
 impl Part {
-    /// Before the first row.
     pub fn new(asked: &Asked) -> Self {
         Self {
             asked: asked.clone(),
@@ -126,8 +124,8 @@ impl Part {
                 (kind, knobs, half, sums).hash(&mut row);
                 self.seen.add(row.finish());
             }
-            let is_bound = !kind.has_knobs() && kind != Kind::Recorded;
-            if is_bound && Kind::oracle(cost.latency_weight_milli) != Some(kind) {
+            // What was recorded, and bounds for other goals.
+            if !kind.has_knobs() && Kind::oracle(cost.latency_weight_milli) != Some(kind) {
                 continue;
             }
             let Some(place) = self.places.of(kind, knobs, last) else {
@@ -145,7 +143,6 @@ impl Part {
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     Capture,
-    /// A day of a host.
     Day,
     Host,
 }
@@ -181,7 +178,6 @@ impl Unit {
     }
 }
 
-/// Data of one unit.
 #[derive(Debug, Clone, Default)]
 pub struct OfUnit {
     /// How long its captures are, in nanoseconds.
@@ -258,11 +254,9 @@ impl Refused {
     }
 }
 
-/// The sums of all files.
 #[derive(Debug)]
 pub struct Fleet {
     pub asked: Asked,
-    /// Which place each setting has.
     pub places: Places,
     level: Level,
     units: BTreeMap<Unit, OfUnit>,
@@ -276,7 +270,6 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Before the first file.
     pub fn new(asked: Asked) -> Self {
         Self {
             asked,
@@ -340,33 +333,27 @@ impl Fleet {
         }
     }
 
-    /// Kind of the units.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The units, in order.
     pub fn units(&self) -> &BTreeMap<Unit, OfUnit> {
         &self.units
     }
 
-    /// How many captures of a host there are.
     pub fn captures_of(&self, host: &str) -> usize {
         self.times.get(host).map_or(0, |times| times.0.len())
     }
 
-    /// How many hosts, days and captures there are.
     pub fn counts(&self) -> [usize; 3] {
         [self.times.len(), self.days.len(), self.captures]
     }
 
-    /// The cohorts, each with its sums.
     pub fn cohorts(&self) -> BTreeMap<Cohort, Cell> {
         let all: OfUnit = folded(self.units.values());
         all.cohorts
     }
 
-    /// Sums of all cohorts.
     pub fn total(&self) -> Cell {
         let mut total = Cell::new(self.places.count());
         let cells = self.units.values().flat_map(|of| of.cohorts.values());

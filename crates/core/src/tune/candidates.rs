@@ -34,12 +34,10 @@ pub const LONGEST_NS: u32 = 1_000_000;
 /// Shortest ceiling and first window that are sought, in nanoseconds.
 pub const SHORTEST_NS: u32 = 1_000;
 
-/// Parameters that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// It has a window that adapts, and with it `grow` and `shrink`.
     pub adapts: bool,
-    /// It has the parameter `grow_start`.
     pub grow_start: bool,
     pub polls: bool,
 }
@@ -145,7 +143,6 @@ impl Reach {
         off || (a.halt_poll_ns == b.halt_poll_ns && adapts && starts)
     }
 
-    /// How many parameters differ.
     pub fn changes(&self, a: &Knobs, b: &Knobs) -> u32 {
         let ceiling = u32::from(a.halt_poll_ns != b.halt_poll_ns);
         let pair = u32::from(a.grow != b.grow) + u32::from(a.shrink != b.shrink);

@@ -14,15 +14,12 @@ use crate::stats::Fold;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
-    /// A setting of the module.
     Setting(Entry),
-    /// A setting of the guest's governor.
     Guest(Entry<Params>),
     /// Another policy, built upon the setting in force.
     Policy(Spec),
 }
 
-/// Result of a subject.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Played {
     pub outcome: Outcome,

@@ -160,7 +160,6 @@ pub fn exits_as(parts: &[Sums], never_polls: &[Sums]) -> Vec<Sums> {
     parts.iter().zip(never_polls).map(with).collect()
 }
 
-/// The parts of a guest that never polls.
 pub fn never_polls(inputs: &Inputs, pool: &impl Pool) -> Vec<Sums> {
     let off = Params {
         guest_halt_poll_ns: 0,

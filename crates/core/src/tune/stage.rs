@@ -74,7 +74,7 @@ impl Entry {
     /// The ceiling of a vCPU, in nanoseconds.
     pub fn ceiling_ns(&self, seated: &VcpuInput) -> u32 {
         match self.ceilings {
-            CeilingsOf::Param => seated.ceiling_under(self.knobs.halt_poll_ns),
+            CeilingsOf::Param => seated.own_ceiling_ns.unwrap_or(self.knobs.halt_poll_ns),
             CeilingsOf::Recorded => seated.ceiling_ns,
             CeilingsOf::Caps(ns) => ns,
         }
