@@ -1,19 +1,5 @@
 //! The recommendation for a capture: one answer, for which `tune`, `report` and the page ask, so that
 //! they have one figure for each setting.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`caps`] | ceilings of VMs, and whether they go into the plan |
-//! | [`candidates`] | from a capture's halts to the search and what it found |
-//! | [`counted`] | the same where only histograms were kept |
-//! | [`goal`] | what latency is worth, by name or number |
-//! | [`guest`] | the same for a capture of a guest, and its governor |
-//! | [`reach`] | vCPUs that no parameter of the host reaches |
-//! | [`threads`] | the search's work on all CPUs |
-//! | [`recommendation`] | what is recommended, as data |
-//! | [`view`] | the same with all figures of the search |
-//! | [`say`], [`compare`], [`basis`] | the same in words: the reason, what else there is, what it rests on |
-//! | [`whatif`] | the grid of settings that the page shows |
 
 pub(crate) mod basis;
 pub(crate) mod candidates;
@@ -50,7 +36,6 @@ pub(crate) const SCHEMA: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Recommended {
     pub(crate) view: TuneResult,
-    /// The search behind it, where single halts were recorded.
     pub(crate) candidates: Option<Candidates>,
 }
 

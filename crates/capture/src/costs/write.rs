@@ -22,7 +22,6 @@ const BATCH_ROWS: usize = 8 * 1024;
 
 const GROUP_ROWS: usize = 64 * 1024;
 
-/// The bytes of a file, and how many rows they hold.
 pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), ParquetError> {
     let entry = |key: &str, text: String| KeyValue::new(key.to_owned(), text);
     let about = vec![

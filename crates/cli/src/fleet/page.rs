@@ -277,7 +277,6 @@ fn notes(document: &mut Document, result: &FleetResult) {
     }
 }
 
-/// Rows of a table of the page for a browser.
 const ROWS: usize = 200;
 
 /// Writes the result as a page for a browser, one file without a script; gives its size in bytes.

@@ -15,7 +15,6 @@ use super::candidates::TuneRequest;
 use super::threads::Threads;
 use crate::exit::Failure;
 
-/// Which VMs may be given a ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum CeilingsFor {
     /// Those whose ceiling could be set when they were recorded.
@@ -33,7 +32,6 @@ pub(crate) struct OwnCeilings {
     pub(crate) withheld: Option<Withheld>,
 }
 
-/// Why ceilings are not in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Withheld {

@@ -75,7 +75,6 @@ figures! {
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 
-/// Recommends by the histograms that were taken in.
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,

@@ -1,11 +1,5 @@
 //! The recommendation for a capture of a guest: parameters of its governor haltpoll, or polling in its host instead,
 //! or nothing.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`joined`] | the host's capture, matched by time |
-//! | [`view`] | what is recommended, as data |
-//! | [`say`] | the same in words, and how to set it |
 
 pub(crate) mod joined;
 pub(crate) mod say;
@@ -75,13 +69,10 @@ pub(crate) enum GuestRow {
     Default,
     /// The recommendation, or what came nearest to one.
     Choice,
-    /// No polling in the guest, none in the host.
     Off,
-    /// No polling in the guest, the best setting of the host.
     Host,
     Menu,
     Teo,
-    /// A guest booted with `idle=poll`.
     IdlePoll,
     /// A guest whose HLT and MWAIT do not exit.
     CpuPm,
@@ -105,7 +96,6 @@ impl GuestRow {
     }
 }
 
-/// Where to change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {

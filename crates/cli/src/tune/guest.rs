@@ -37,7 +37,6 @@ pub(crate) fn render(
     page.finish()
 }
 
-/// Settings compared on the second half of the recording.
 pub(crate) fn rows(view: &GuestTuneResult, top: usize) -> Table {
     let is_set = view.recommendation.place == Some(Place::Guest);
     let name = |row: &GuestFigures| row.row.name(is_set);

@@ -119,7 +119,7 @@ impl VmSums {
         });
         of.has_ceiling |= vm.own_ceiling_ns.is_some();
         of.takes_ceiling &= takes_caps(host);
-        let unit = of.units.entry(Unit::of(self.level, &CaptureOf::of(host)));
+        let unit = of.units.entry(CaptureOf::of(host).at(self.level));
         let of_unit = unit.or_insert_with(|| Cell::new(slots.count()));
         let cost = cost(host, vm, self.asked.weight_milli);
         let mut last = 0;

@@ -70,7 +70,9 @@ pub trait Candidate: Copy + PartialEq + Send + Sync {
 
     fn changes(&self, from: &Self, terms: &Terms) -> u32;
 
-    fn is_off(&self) -> bool;
+    fn is_off(&self) -> bool {
+        self.key()[0] == 0
+    }
 }
 
 impl Candidate for Knobs {
@@ -119,10 +121,6 @@ impl Candidate for Knobs {
 
     fn changes(&self, from: &Self, terms: &Terms) -> u32 {
         Reach::of(terms.rule()).changes(self, from)
-    }
-
-    fn is_off(&self) -> bool {
-        self.halt_poll_ns == 0
     }
 }
 

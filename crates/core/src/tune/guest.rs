@@ -86,10 +86,6 @@ impl Candidate for Params {
         let differ = self.key().into_iter().zip(from.key());
         differ.map(|(own, other)| u32::from(own != other)).sum()
     }
-
-    fn is_off(&self) -> bool {
-        self.guest_halt_poll_ns == 0
-    }
 }
 
 /// Plays the best of a search on the whole capture, from both starts.
