@@ -2,15 +2,6 @@
 //!
 //! A table is one Parquet file, and many of them are a lake: `host=NAME/date=DATE/TIME.parquet`. `docs/costs-format.md`
 //! describes both; `haltwise pages` writes `costs-columns.md` from [`COLUMNS`].
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`columns`] | the columns |
-//! | [`mod@write`] | rows to a file |
-//! | [`read`] | an untrusted file, batch by batch |
-//! | [`batch`] | a batch as runs of rows of one VM |
-//! | `seal` | the checksum of a file |
-//! | [`lake`] | where files lie |
 
 pub mod batch;
 pub mod columns;

@@ -142,7 +142,6 @@ pub(crate) enum Interval {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Effect {
     pub(crate) before: f64,
-    /// Under [`Plan::settings`].
     pub(crate) after: f64,
     /// Lower end of the interval of `after - before`.
     pub(crate) change_low: f64,

@@ -1,19 +1,5 @@
 //! The recommendation for a capture: one answer, for which `tune`, `report` and the page ask, so that
 //! they have one figure for each setting.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`caps`] | ceilings of VMs, and whether they go into the plan |
-//! | [`candidates`] | from a capture's halts to the search and what it found |
-//! | [`counted`] | the same where only histograms were kept |
-//! | [`goal`] | what latency is worth, by name or number |
-//! | [`guest`] | the same for a capture of a guest, and its governor |
-//! | [`reach`] | vCPUs that no parameter of the host reaches |
-//! | [`threads`] | the search's work on all CPUs |
-//! | [`recommendation`] | what is recommended, as data |
-//! | [`view`] | the same with all figures of the search |
-//! | [`say`], [`compare`], [`basis`] | the same in words: the reason, what else there is, what it rests on |
-//! | [`whatif`] | the grid of settings that the page shows |
 
 pub(crate) mod basis;
 pub(crate) mod candidates;
@@ -29,7 +15,6 @@ pub(crate) mod threads;
 pub(crate) mod view;
 pub(crate) mod whatif;
 
-use anyhow::anyhow;
 use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::tune::advice::Verdict;
@@ -39,10 +24,11 @@ use self::counted::Histograms;
 use self::guest::joined::Joined;
 use self::recommendation::Recommendation;
 use self::view::TuneResult;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
+use crate::reading::rule;
 use crate::recommend::guest::view::GuestTuneResult;
 
 pub(crate) const SCHEMA: u32 = 1;
@@ -50,7 +36,6 @@ pub(crate) const SCHEMA: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Recommended {
     pub(crate) view: TuneResult,
-    /// The search behind it, where single halts were recorded.
     pub(crate) candidates: Option<Candidates>,
 }
 
@@ -59,8 +44,6 @@ pub(crate) struct Recommended {
 pub(crate) enum Looking {
     Halts(Box<HaltSink>),
     Counts(Histograms),
-    /// A capture of a guest, for which the search reads the capture itself.
-    InGuest,
 }
 
 /// The recommendation for a capture of a host, or of a guest.
@@ -89,9 +72,7 @@ impl Tuned {
 
 impl Looking {
     pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
-        if !opened.info().side.is_host() {
-            Self::InGuest
-        } else if opened.info().mode.keeps_halts() {
+        if opened.info().mode.keeps_halts() {
             Self::Halts(Box::new(HaltSink::new(opened, request)))
         } else {
             Self::Counts(Histograms::new(opened, request))
@@ -102,7 +83,6 @@ impl Looking {
         match self {
             Self::Halts(look) => vec![&mut **look],
             Self::Counts(histograms) => vec![histograms],
-            Self::InGuest => Vec::new(),
         }
     }
 
@@ -114,7 +94,6 @@ impl Looking {
                 histograms.ended(ends);
                 false
             }
-            Self::InGuest => false,
         }
     }
 
@@ -132,57 +111,51 @@ impl Looking {
         opened: &Opened,
         request: &TuneRequest,
     ) -> Result<Tuned, Failure> {
-        match self {
-            Self::InGuest => {
-                let price = GivenPrice::default();
-                recommend_in_guest(opened, request, price, None).map(Tuned::Guest)
-            }
-            of_host => of_host.on_host(opened, request).map(Tuned::Host),
-        }
+        self.search(opened, request, GivenPrice::default(), None)
     }
 
-    fn on_host(self, opened: &Opened, request: &TuneRequest) -> Result<Recommended, Failure> {
-        match self {
-            Self::InGuest => Err(Failure::new(Exit::Failed, anyhow!(OF_GUEST))),
-            Self::Counts(histograms) => Ok(Recommended {
-                view: counted::search(opened, request, histograms)?,
-                candidates: None,
-            }),
-            Self::Halts(look) => {
-                let candidates = candidates::search(opened, request, *look)?;
-                Ok(Recommended {
-                    view: view::view(opened.info(), &candidates, is_partial(opened)),
-                    candidates: Some(candidates),
-                })
-            }
+    fn search(
+        self,
+        opened: &Opened,
+        request: &TuneRequest,
+        price: GivenPrice,
+        joined: Option<Joined>,
+    ) -> Result<Tuned, Failure> {
+        let (info, partial) = (opened.info(), is_partial(opened));
+        if !info.side.is_host() {
+            rule::must_keep_periods(opened, "tune")?;
         }
+        let (view, candidates) = match self {
+            Self::Counts(histograms) => (counted::search(opened, request, histograms)?, None),
+            Self::Halts(look) if info.side.is_host() => {
+                let candidates = candidates::search(opened, request, *look)?;
+                (view::view(info, &candidates, partial), Some(candidates))
+            }
+            Self::Halts(look) => {
+                let found = guest::search(opened, request, *look, (price, joined))?;
+                return Ok(Tuned::Guest(guest::view::view(info, &found, partial)));
+            }
+        };
+        Ok(Tuned::Host(Recommended { view, candidates }))
     }
 }
-
-/// Why there is no recommendation for KVM's parameters where the capture is of a guest.
-pub(crate) const OF_GUEST: &str = "this capture is of a guest, not of its host";
 
 pub(crate) fn is_partial(opened: &Opened) -> bool {
     let mut notes = opened.capture().notes().into_iter();
     notes.any(|note| !matches!(note, Note::Dropped(_)))
 }
 
-/// Recommends a setting of KVM's parameters for a capture that no other caller reads.
-pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recommended, Failure> {
-    let mut looking = Looking::new(opened, request);
-    let ends = pass(opened, "reading", &mut looking.sinks());
-    looking.go_on(opened, &ends);
-    looking.on_host(opened, request)
-}
-
-pub(crate) fn recommend_in_guest(
+/// Recommends a setting for a capture that no other caller reads. `price` and `joined` are for a guest's capture.
+pub(crate) fn recommend(
     opened: &Opened,
     request: &TuneRequest,
     price: GivenPrice,
     joined: Option<Joined>,
-) -> Result<GuestTuneResult, Failure> {
-    let found = guest::search(opened, request, price, joined)?;
-    Ok(guest::view::view(opened.info(), &found, is_partial(opened)))
+) -> Result<Tuned, Failure> {
+    let mut looking = Looking::new(opened, request);
+    let ends = pass(opened, "reading", &mut looking.sinks());
+    looking.go_on(opened, &ends);
+    looking.search(opened, request, price, joined)
 }
 
 impl Recommended {

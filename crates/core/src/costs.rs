@@ -4,26 +4,17 @@
 //! sums over halts. So they add up over vCPUs, VMs, hosts and days, and a fleet's question needs no halt but these sums.
 //! The grid is the same for every host: a row of one host is added to the row of the same setting of another.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`grid`] | the settings, under a name |
-//! | [`figures`] | what is summed up |
-//! | [`play`] | from the halts of a capture to the figures of each VM, setting and half |
-//! | [`table`] | these with who they belong to: a costs table |
-//!
 //! **What adds up exactly.** Each capture is cut at half of its own time, and each vCPU's windows begin anew in each
 //! capture. The figures of several captures are therefore the sums of their figures, in any order and to the unit. Of a
 //! vCPU whose halts were cut into two captures, halts and recorded figures add up to those of one capture; replayed
 //! figures differ by what its window would have been at the cut, until both windows are equal.
 
-pub mod figures;
 pub mod grid;
 pub mod play;
 pub mod table;
 
-pub use figures::Figures;
 pub use grid::{GRID, Kind};
-pub use play::{VmCosts, costs};
+pub use play::{Figures, VmCosts, costs};
 
 #[cfg(test)]
 pub(crate) mod test;

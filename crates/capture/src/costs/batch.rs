@@ -41,7 +41,6 @@ struct Place<'a> {
 
 // Places among the columns of texts, in the order of `COLUMNS`: whose a row is; then grid, kind and half.
 const TEXTS_OF_WHOM: usize = 18;
-/// Where the names of a VM begin.
 const VM: usize = 8;
 const GRID_AT: usize = 18;
 const KIND: usize = 19;
@@ -130,13 +129,11 @@ fn widened<T: ArrowPrimitiveType<Native: TryInto<u64>>>(
 /// The most that a VM's vCPUs can poll and halt in a capture, in nanoseconds.
 pub type Limits = [u64; 2];
 
-/// The setting of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettingOf {
     pub kind: Kind,
     /// The parameters, of those kinds that have them.
     pub knobs: Option<Knobs>,
-    /// Which half of the time.
     pub half: Half,
 }
 
@@ -214,7 +211,6 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// The capture that a row is of.
     pub fn host(&self, row: usize) -> Result<Host, CostsError> {
         let text = |at: usize| self.texts[at].owned(row);
         let must = |at: usize| {
@@ -237,7 +233,6 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// The VM that a row is of.
     pub fn vm(&self, row: usize) -> Result<VmOf, CostsError> {
         let text = |at: usize| self.texts[at].owned(row);
         let names = std::array::from_fn::<_, { Identity::KINDS }, _>(|kind| text(VM + 2 + kind));

@@ -27,7 +27,6 @@ fn place(host: &Host) -> ([String; 2], String) {
     (directories, format!("{digits}.parquet"))
 }
 
-/// Where a table lies in a lake.
 pub fn path(lake: &Path, host: &Host) -> PathBuf {
     let ([of_host, of_date], name) = place(host);
     lake.join(of_host).join(of_date).join(name)

@@ -22,7 +22,6 @@ use crate::{files, footer};
 
 const BATCH_ROWS: usize = 16 * 1024;
 
-/// Why a costs table is not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostsError {

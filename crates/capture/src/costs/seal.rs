@@ -7,10 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use crc32fast::Hasher;
 use parquet::file::metadata::KeyValue;
 
-/// The entry of a file's metadata that holds it.
 pub(super) const KEY: &str = "haltwise.crc32";
 
-/// Its value while it is not known.
 const BLANK: &str = "crc32:00000000";
 
 /// The end of a file that holds the entry: other entries and the order of columns follow it.

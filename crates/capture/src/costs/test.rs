@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array as _, RecordBatch};
-use haltwise_core::costs::figures::Figures;
+use haltwise_core::costs::play::Figures;
 use haltwise_core::costs::table::{self, Host, Row, VmOf};
 use haltwise_core::hist::LogHist;
 use haltwise_core::workload::SplitMix64;

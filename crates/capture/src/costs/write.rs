@@ -1,7 +1,6 @@
 //! Rows as the bytes of a file.
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
-use arrow_schema::ArrowError;
 use haltwise_core::costs::GRID;
 use haltwise_core::costs::table::{Row, labels_text};
 use haltwise_core::identity::Identity;
@@ -23,18 +22,7 @@ const BATCH_ROWS: usize = 8 * 1024;
 
 const GROUP_ROWS: usize = 64 * 1024;
 
-/// Why a costs table cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CostsWriteError {
-    #[error("encode the costs table")]
-    Encode(#[from] ArrowError),
-    #[error("encode the costs table as Parquet")]
-    Parquet(#[from] ParquetError),
-}
-
-/// The bytes of a file, and how many rows they hold.
-pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), CostsWriteError> {
+pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), ParquetError> {
     let entry = |key: &str, text: String| KeyValue::new(key.to_owned(), text);
     let about = vec![
         entry(SCHEMA_KEY, SCHEMA.to_string()),

@@ -6,7 +6,7 @@ use std::fs::File;
 use haltwise_capture::costs;
 use haltwise_capture::info::{CaptureInfo, Repaired, SCHEMA};
 use haltwise_capture::table::Table;
-use haltwise_core::costs::{GRID, Kind, figures, grid};
+use haltwise_core::costs::{GRID, Kind, grid};
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
 use haltwise_core::recording::Side;
 use haltwise_core::verify::carried::Carried;
@@ -154,6 +154,6 @@ fn the_document_of_costs_tables_and_the_code_have_the_same_kinds_and_grid() {
     );
     let settings = grid::settings().len();
     assert!(COSTS.contains(&format!("The grid `{GRID}` has {settings} settings")));
-    let every = format!("every {}th halt", figures::EVERY);
+    let every = format!("every {}th halt", play::EVERY);
     assert!(COSTS.contains(&every));
 }

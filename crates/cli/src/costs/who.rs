@@ -13,7 +13,6 @@ use super::play::PlayedCapture;
 use crate::reading::select;
 use crate::recommend::goal::named;
 
-/// Options about the host and its VMs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct GivenNames {
     /// Name of the host in the table [default: recorded]
@@ -115,21 +114,4 @@ pub(crate) fn vms(
         (of, costs)
     };
     costs.into_iter().map(named).collect()
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn names_and_values_are_apart_at_the_last_equals_sign() {
-        let read = |text: &str| pair(text).ok();
-        let of = |one: &str, other: &str| Some((one.to_owned(), other.to_owned()));
-        assert_eq!(read("rack=r1"), of("rack", "r1"));
-        assert_eq!(read("web=1*=web"), of("web=1*", "web"));
-        for bad in ["", "rack", "=r1", "rack=", "rack=a,b"] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
-        assert!(goal("web-*=fast").is_err() && goal("web-*=latency").is_ok());
-    }
 }

@@ -2,14 +2,14 @@
 
 use haltwise_core::costs::GRID;
 use haltwise_core::costs::grid::{OFF, Shape};
-use haltwise_core::fleet::answer::{self, OfCohort, Plan};
+use haltwise_core::fleet::answer::{OfCohort, Plan};
 use haltwise_core::fleet::vms::VmAnswer;
 use haltwise_core::kvm::Knobs;
 
 use super::SCHEMA;
 use super::load::LoadedFleet;
 use super::view::{
-    Assumed, FleetCohort, FleetPlan, FleetRead, FleetResult, FleetSetting, LosingVm, UnlikeHost,
+    Assumed, FleetCohort, FleetPlan, FleetRead, FleetResult, FleetSetting, LosingVm,
 };
 use crate::number::nanos;
 use crate::recommend::goal::Weight;
@@ -18,21 +18,9 @@ use crate::recommend::goal::Weight;
 pub(crate) struct Assumptions {
     #[command(flatten)]
     pub(crate) weight: Weight,
-    /// Hosts that CPUs, power and money are computed for [default: those in the tables]
+    /// Hosts that CPUs are computed for [default: those in the tables]
     #[arg(long, value_name = "N")]
     hosts: Option<u64>,
-    /// Power of a busy CPU above an idle one, for the power saved
-    #[arg(long, value_name = "W", value_parser = factor)]
-    watts_per_cpu: Option<f64>,
-    /// Price of a CPU for a year, for the money saved
-    #[arg(long, value_name = "X", value_parser = factor)]
-    price_per_cpu_year: Option<f64>,
-}
-
-fn factor(text: &str) -> Result<f64, String> {
-    let factor = text.parse::<f64>().ok();
-    let factor = factor.filter(|factor| (0.0..=1e9).contains(factor));
-    factor.ok_or_else(|| "expected a number from 0 to 1e9".to_owned())
 }
 
 pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResult {
@@ -48,8 +36,6 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResu
         lambda: assumptions.weight.milli() as f64 / 1e3,
         goal: assumptions.weight.goal.as_str().to_owned(),
         hosts: assumptions.hosts.unwrap_or(hosts as u64),
-        watts_per_cpu: assumptions.watts_per_cpu,
-        price_per_cpu_year: assumptions.price_per_cpu_year,
     };
     let lengths_ns = fleet.units().values().map(|of| of.span_ns);
     let span_ns = haltwise_core::stats::total(lengths_ns.clone().map(|ns| ns / 2));
@@ -85,7 +71,6 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResu
         losing: (answer.seen.losing.iter())
             .map(|it| losing(&it.vm, it.loss))
             .collect(),
-        unlike: answer.unlike.iter().map(unlike).collect(),
         assumed,
     }
 }
@@ -116,7 +101,6 @@ fn setting(knobs: &Knobs) -> FleetSetting {
 
 fn plan(plan: &Plan, span_ns: u64, assumed: &Assumed) -> FleetPlan {
     let hosts = assumed.hosts as f64;
-    let cpus_saved = plan.cpus_saved.map(|it| it * hosts);
     FleetPlan {
         plan: plan.kind,
         cost_per_halt_ns: plan.sums.per_halt_ns(),
@@ -124,11 +108,7 @@ fn plan(plan: &Plan, span_ns: u64, assumed: &Assumed) -> FleetPlan {
         gain: plan.gain,
         latency_mean_ns: plan.sums.latency_mean_ns(),
         cpus: plan.sums.cpu_ns as f64 / span_ns.max(1) as f64 * hosts,
-        watts_saved: assumed.watts_per_cpu.map(|watts| watts * cpus_saved.value),
-        price_saved_per_year: assumed
-            .price_per_cpu_year
-            .map(|price| price * cpus_saved.value),
-        cpus_saved,
+        cpus_saved: plan.cpus_saved.map(|it| it * hosts),
     }
 }
 
@@ -162,16 +142,5 @@ fn losing(vm: &VmAnswer, loss: f64) -> LosingVm {
         cost_per_halt_ns: per_halt(vm.then.milli),
         loss,
         ceiling_ns: vm.ceiling_ns,
-    }
-}
-
-fn unlike(it: &answer::Unlike) -> UnlikeHost {
-    UnlikeHost {
-        host: it.host.clone(),
-        cohort: it.cohort.name(),
-        setting: setting(&it.knobs),
-        cohort_per_halt_ns: it.of_cohort.per_halt_ns(),
-        cost_per_halt_ns: it.own.per_halt_ns(),
-        gain: it.own.gain_on(&it.of_cohort),
     }
 }

@@ -1,15 +1,22 @@
-//! The result as shown to the user.
+//! The result as shown to the user: as text, and as a page for a browser.
 
+use std::path::Path;
+
+use anyhow::Context;
+use haltwise_capture::files::output::{self, Readers};
 use haltwise_core::fleet::answer::PlanKind;
 use haltwise_core::fleet::choose::Takes;
 use haltwise_core::fleet::gather::Level;
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::advice::Verdict;
-use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
+use haltwise_document::html::markup::{Markup, el};
+use haltwise_document::{Document, Rows, Unit, Untrusted, html, prose};
 
 use super::view::{FleetCohort, FleetPlan, FleetResult};
+use crate::exit::Failure;
 use crate::number::{count, nanos, share, three_digits};
 use crate::recommend::say;
+use crate::webpage;
 use crate::words::plural;
 
 /// Lays it out, with so many rows of each table.
@@ -19,7 +26,6 @@ pub(crate) fn document(result: &FleetResult, top: usize) -> Document {
     plans(&mut document, result);
     cohorts(&mut document, result, top);
     losing(&mut document, result, top);
-    unlike(&mut document, result, top);
     notes(&mut document, result);
     document
 }
@@ -120,16 +126,6 @@ fn plans(document: &mut Document, result: &FleetResult) {
             plural(result.had_ceiling, "VM"),
             count(result.read.vms)
         ));
-    }
-    for plan in &result.plans {
-        let watts = plan.watts_saved.map(|it| format!("{} W", three_digits(it)));
-        let price = plan
-            .price_saved_per_year
-            .map(|it| format!("{} a year", three_digits(it)));
-        let both: Vec<String> = watts.into_iter().chain(price).collect();
-        if plan.plan != PlanKind::InForce && !both.is_empty() {
-            document.fact(format!("{} saves", named(plan.plan)), both.join(", "));
-        }
     }
 }
 
@@ -244,25 +240,6 @@ fn losing(document: &mut Document, result: &FleetResult, top: usize) {
     document.table(table.finish());
 }
 
-fn unlike(document: &mut Document, result: &FleetResult, top: usize) {
-    if result.unlike.is_empty() {
-        return;
-    }
-    document.heading("Hosts unlike their cohort");
-    document.prose("A setting of their own would cost at least 5 % less than their cohort's.");
-    let table = Rows::new("Hosts unlike their cohort", &result.unlike, top)
-        .show(&[
-            "host",
-            "cohort",
-            "setting",
-            "cohort_per_halt_ns",
-            "cost_per_halt_ns",
-            "gain",
-        ])
-        .spare(&["cohort"]);
-    document.table(table.finish());
-}
-
 fn notes(document: &mut Document, result: &FleetResult) {
     let (read, assumed) = (&result.read, &result.assumed);
     document.remark(format!(
@@ -284,18 +261,6 @@ fn notes(document: &mut Document, result: &FleetResult) {
             nanos(read.longest_ns)
         ));
     }
-    if let Some(watts) = assumed.watts_per_cpu {
-        let watts = three_digits(watts);
-        document.remark(format!(
-            "Assumed: a busy CPU takes {watts} W more than an idle one."
-        ));
-    }
-    if let Some(price) = assumed.price_per_cpu_year {
-        document.remark(format!(
-            "Assumed: a CPU costs {} a year.",
-            three_digits(price)
-        ));
-    }
     if read.rows_of_other_grids > 0 {
         document.note(format!(
             "{} of other settings than those of the grid {} were left out.",
@@ -310,4 +275,32 @@ fn notes(document: &mut Document, result: &FleetResult) {
     for reason in read.refused.iter().take(20) {
         document.note(prose![Untrusted::from(reason)]);
     }
+}
+
+const ROWS: usize = 200;
+
+/// Writes the result as a page for a browser, one file without a script; gives its size in bytes.
+pub(crate) fn write(result: &FleetResult, path: &Path) -> Result<usize, Failure> {
+    let text = as_html(result);
+    output::write(path, text.as_bytes(), Readers::Umask)
+        .with_context(|| format!("write {}", path.display()))?;
+    Ok(text.len())
+}
+
+fn as_html(result: &FleetResult) -> String {
+    let hosts = plural(result.read.hosts as u64, "host");
+    let title = format!("haltwise fleet: {hosts}");
+    let header = el("header").with(el("h1").with(title.as_str()));
+    let main = el("main").with(el("section").with(html::render(&document(result, ROWS))));
+    let footer = el("footer").with(
+        el("p").with(
+            format!(
+                "haltwise {}. Made from {} alone; this file asks for nothing from any network.",
+                env!("CARGO_PKG_VERSION"),
+                plural(result.read.tables as u64, "costs table"),
+            )
+            .as_str(),
+        ),
+    );
+    webpage::still(&title, Markup::none().and(header).and(main).and(footer))
 }

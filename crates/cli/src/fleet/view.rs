@@ -20,7 +20,7 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     pub(crate) struct FleetResult {
-        /// Version of this layout: 2.
+        /// Version of this layout: 3.
         pub(crate) schema: u32 = Number,
         /// Data that was read.
         pub(crate) read: FleetRead = Record(FleetRead::FIGURES),
@@ -50,8 +50,6 @@ figures! {
         pub(crate) losers: u64 = Count,
         /// The thousand of them that would lose most.
         pub(crate) losing: Vec<LosingVm> = List(LosingVm::FIGURES),
-        /// Hosts whose own best setting costs at least 5 % less than their cohort's; the thousand that lose most by it.
-        pub(crate) unlike: Vec<UnlikeHost> = List(UnlikeHost::FIGURES),
     }
 
     pub(crate) struct FleetRead {
@@ -89,12 +87,8 @@ figures! {
         pub(crate) goal: String = Word,
         /// The same as a number: ns of CPU time for each ns of latency.
         pub(crate) lambda: f64 = Real,
-        /// Hosts that the figures of CPUs, power and money are for: those that were read, unless `--hosts` says otherwise.
+        /// Hosts that the figures of CPUs are for: those that were read, unless `--hosts` says otherwise.
         pub(crate) hosts: u64 = Count,
-        /// Power of a CPU that is busy rather than idle, in watts; `null` where it was not given.
-        pub(crate) watts_per_cpu: Option<f64> = Real,
-        /// Price of a CPU for a year; `null` where it was not given.
-        pub(crate) price_per_cpu_year: Option<f64> = Real,
     }
 
     pub(crate) struct FleetSetting {
@@ -125,10 +119,6 @@ figures! {
         pub(crate) cpus: f64 = Real "CPUs",
         /// CPUs saved in all hosts; negative if it takes more.
         pub(crate) cpus_saved: Interval = Record(INTERVAL),
-        /// Power saved, in watts: `cpus_saved` times `watts_per_cpu`.
-        pub(crate) watts_saved: Option<f64> = Real,
-        /// Money saved in a year: `cpus_saved` times `price_per_cpu_year`.
-        pub(crate) price_saved_per_year: Option<f64> = Real,
     }
 
     pub(crate) struct FleetCohort {
@@ -183,31 +173,15 @@ figures! {
         /// kernel has no ceilings of VMs, or it has one already.
         pub(crate) ceiling_ns: Option<u32> = Nanos "own ceiling",
     }
-
-    pub(crate) struct UnlikeHost {
-        /// Its name.
-        pub(crate) host: String = Name,
-        /// The cohort.
-        pub(crate) cohort: String = Name,
-        /// The setting that is best for its VMs of that cohort.
-        #[serde(flatten)]
-        pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
-        /// Cost of a halt under its cohort's setting.
-        pub(crate) cohort_per_halt_ns: f64 = MeanNanos "cohort's",
-        /// Cost of a halt under its own setting.
-        pub(crate) cost_per_halt_ns: f64 = MeanNanos "own",
-        /// By how much less, as a share.
-        pub(crate) gain: f64 = Share,
-    }
 }
 
 impl FleetSetting {
     pub(crate) fn values(&self) -> Values {
-        Values::from(Knobs {
-            halt_poll_ns: self.halt_poll_ns,
-            grow: self.halt_poll_ns_grow,
-            grow_start: self.halt_poll_ns_grow_start,
-            shrink: self.halt_poll_ns_shrink,
-        })
+        Values::from(Knobs::of([
+            self.halt_poll_ns,
+            self.halt_poll_ns_grow,
+            self.halt_poll_ns_grow_start,
+            self.halt_poll_ns_shrink,
+        ]))
     }
 }

@@ -1,7 +1,7 @@
 //! Plans on disk: read with suspicion, written whole or not at all.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -29,17 +29,14 @@ impl Plan {
     /// Reads a plan. Fails if it cannot be read, is no plan, is of another version, lacks a field, has
     /// one too many, or holds a value that no setting can have.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let read = || -> io::Result<Vec<u8>> {
+        let read = || -> anyhow::Result<Self> {
             let mut bytes = Vec::new();
             files::open(path)?
                 .take(MAX_BYTES + 1)
                 .read_to_end(&mut bytes)?;
-            Ok(bytes)
+            Self::parse(&bytes)
         };
-        let bytes = read()
-            .with_context(|| format!("read the plan {}", path.display()))
-            .map_err(|error| Failure::new(Exit::Failed, error).hint(HINT))?;
-        Self::parse(&bytes)
+        read()
             .with_context(|| format!("read the plan {}", path.display()))
             .map_err(|error| Failure::new(Exit::Failed, error).hint(HINT))
     }

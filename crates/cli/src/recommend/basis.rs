@@ -64,7 +64,6 @@ impl SearchBasis {
         }
     }
 
-    /// Whether something is missing from the capture.
     pub(crate) fn is_partial(&self) -> bool {
         self.partial || self.lost > 0
     }
@@ -93,7 +92,6 @@ impl SearchBasis {
         ]
     }
 
-    /// Halts and events that are missing.
     pub(crate) fn missing(&self) -> Vec<Line> {
         let mut said = left_out([
             (
@@ -119,7 +117,6 @@ impl SearchBasis {
 /// A word, and what is said of it; what is in backquotes is code.
 pub(crate) type Line = (&'static str, String);
 
-/// All of it, in the order in which it is read.
 pub(crate) fn rests(view: &TuneResult) -> Vec<Line> {
     let basis = &view.basis;
     let mut cost = basis.search.cost(view.recommendation.goal.lambda);
@@ -168,7 +165,6 @@ fn assumed(view: &TuneResult) -> Vec<Line> {
     )
 }
 
-/// vCPUs and halts on which the recommendation is not based.
 fn not_reached(basis: &TuneBasis) -> Vec<Line> {
     left_out([
         (

@@ -38,7 +38,6 @@ use crate::reading::select;
 pub(crate) struct TuneRequest {
     pub(crate) goal: GoalName,
     pub(crate) goals: BTreeMap<VmIndex, GoalName>,
-    /// VMs whose ceilings may be set.
     pub(crate) ceilings: CeilingsFor,
     /// The most that polling may take, in % of one CPU.
     pub(crate) max_poll_cpu_percent: Option<f64>,
@@ -231,7 +230,6 @@ pub(super) fn contended(opened: &Opened) -> bool {
         .is_some_and(|busy| is_contended(cpus, vcpus, busy, host.cpu_pressure()))
 }
 
-/// Halts, and the time from the first to the last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) halts: u64,
@@ -245,7 +243,6 @@ impl Span {
     }
 }
 
-/// The failure that no setting reaches any vCPU.
 pub(super) fn all_disabled() -> Failure {
     let error = anyhow!(
         "on every vCPU of this capture that halted the guest disabled host polling: no setting of this \
@@ -307,7 +304,6 @@ impl HaltSink {
         }
     }
 
-    /// The halts that count, and their time.
     pub(crate) fn span(&self) -> Span {
         self.span
     }

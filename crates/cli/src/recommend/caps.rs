@@ -15,7 +15,6 @@ use super::candidates::TuneRequest;
 use super::threads::Threads;
 use crate::exit::Failure;
 
-/// Which VMs may be given a ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum CeilingsFor {
     /// Those whose ceiling could be set when they were recorded.
@@ -33,7 +32,6 @@ pub(crate) struct OwnCeilings {
     pub(crate) withheld: Option<Withheld>,
 }
 
-/// Why ceilings are not in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Withheld {
@@ -101,5 +99,6 @@ fn are_named_apart(info: &CaptureInfo, caps: &Caps) -> bool {
         .filter_map(|vms| <[VmIndex; 1]>::try_from(vms).ok())
         .flatten()
         .collect();
-    caps.vms.iter().all(|cap| alone.contains(&cap.vm))
+    let mut named = caps.groups.iter().filter_map(|group| group.vm);
+    named.all(|vm| alone.contains(&vm))
 }

@@ -17,7 +17,6 @@ use crate::words::some;
 
 pub(crate) const CAPS: &str = "A ceiling for each VM";
 
-/// Setting in force, and for how many vCPUs it is not.
 pub(crate) fn in_force(view: &TuneResult, played: &PlayedSettings) -> String {
     let mut text = format!("Current: {}.", say::setting(&view.recommendation.in_force));
     if played.is_default_in_force {
@@ -138,7 +137,6 @@ pub(crate) fn vm_goals(view: &TuneResult) -> Option<String> {
     })
 }
 
-/// Which VMs a new ceiling does not reach.
 pub(crate) fn snapshot(view: &TuneResult) -> Option<&'static str> {
     let text = "On this kernel (5.8 to 6.0) a VM keeps the ceiling it was started with: halt_poll_ns \
                 applies to VMs that are started afterwards.";

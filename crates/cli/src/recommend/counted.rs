@@ -74,7 +74,6 @@ figures! {
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 
-/// Recommends by the histograms that were taken in.
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
@@ -97,7 +96,8 @@ pub(crate) fn search(
     let advice = advise(&counted, &otherwise, reach, &in_force, &asked.aim);
     let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
-    let changes = recommended.map(|to| to.beyond(&settings(&in_force, reach)));
+    let in_force_values = settings(&in_force, reach);
+    let changes = recommended.map(|to| to.beyond(&in_force_values));
     let note = (!request.goals.is_empty()).then(|| NO_VM_GOALS.to_owned());
     let of_search = || (verdict(&advice), reason(&counted, &advice));
     let (verdict, reason) = reach::judged(follows, of_search);
@@ -130,20 +130,13 @@ pub(crate) fn search(
         schema: SCHEMA,
         basis,
         recommendation: Recommendation {
-            side: "host",
-            goal: TuneGoal::of(&asked),
-            verdict,
             changes: recommended.is_some(),
             follows: Some(follows),
-            place: None,
             reason,
             notes: note.into_iter().collect(),
-            in_force: settings(&in_force, reach),
             commands: changes.as_ref().map_or_else(Vec::new, say::commands),
             recommended,
-            host: None,
-            cost_share: None,
-            figures: Vec::new(),
+            ..Recommendation::leave("host", (TuneGoal::of(&asked), verdict), in_force_values)
         },
         vm_goals: Vec::new(),
         played: None,

@@ -14,7 +14,6 @@ use crate::offered::Offered;
 use crate::page::harmless;
 use crate::reading::select;
 
-/// Weight of latency, as given on the command line.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Weight {
     /// How much latency counts against CPU time: density, balanced or latency
@@ -30,7 +29,6 @@ impl Weight {
     }
 }
 
-/// The goals of all VMs and of some, as the command line says them.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Goals {
     /// How much latency counts against CPU time: density, balanced or latency; may be
@@ -50,7 +48,6 @@ struct GoalFor {
 }
 
 impl Goals {
-    /// Goal of VMs without a goal of their own.
     pub(crate) fn of_all(&self) -> Result<GoalName, Failure> {
         let mut of_all = self.goals.iter().filter(|it| it.vm.is_none());
         let goal = of_all.next().map_or(GoalName::Balanced, |it| it.goal);

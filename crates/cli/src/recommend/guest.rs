@@ -1,11 +1,5 @@
 //! The recommendation for a capture of a guest: parameters of its governor haltpoll, or polling in its host instead,
 //! or nothing.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`joined`] | the host's capture, matched by time |
-//! | [`view`] | what is recommended, as data |
-//! | [`say`] | the same in words, and how to set it |
 
 pub(crate) mod joined;
 pub(crate) mod say;
@@ -32,7 +26,6 @@ use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
 use crate::prices::{self, Known, refused};
 use crate::reading::opened::Opened;
-use crate::reading::pass::pass;
 use crate::reading::rule;
 
 #[derive(Debug)]
@@ -76,9 +69,7 @@ pub(crate) enum GuestRow {
     Default,
     /// The recommendation, or what came nearest to one.
     Choice,
-    /// No polling in the guest, none in the host.
     Off,
-    /// No polling in the guest, the best setting of the host.
     Host,
     /// A guest booted with `idle=poll`.
     IdlePoll,
@@ -102,7 +93,6 @@ impl GuestRow {
     }
 }
 
-/// Where to change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
@@ -120,16 +110,9 @@ pub(super) const MOST_PERIODS: u64 = 1_000_000;
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
-    given: GivenPrice,
-    joined: Option<Joined>,
+    look: HaltSink,
+    (given, joined): (GivenPrice, Option<Joined>),
 ) -> Result<GuestCandidates, Failure> {
-    rule::must_keep_periods(opened, "tune")?;
-    let mut look = HaltSink::new(opened, request);
-    let mut again = true;
-    while again {
-        let ends = pass(opened, "reading", &mut [&mut look]);
-        again = look.ended(&ends);
-    }
     let (version, survey, gather) = look.finish()?;
     let Some(rule) = Rule::of(version) else {
         let error = anyhow::anyhow!("tune: Linux {version} has no governor haltpoll");

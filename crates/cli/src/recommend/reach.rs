@@ -70,22 +70,3 @@ pub(crate) fn without_ceiling(recommended: Values, in_force: &Values) -> Option<
     rest.set(Parameter::HaltPollNs, in_force.get(Parameter::HaltPollNs));
     (!rest.beyond(in_force).is_empty()).then_some(rest)
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-    use haltwise_core::kvm::Knobs;
-
-    #[test]
-    fn a_ceiling_that_nobody_follows_is_not_recommended() {
-        let in_force = Values::from(Knobs::of([200_000, 2, 10_000, 2]));
-        let ceiling = in_force.with(Parameter::HaltPollNs, 50_000);
-        assert_eq!(without_ceiling(ceiling, &in_force), None);
-        let shrink = ceiling.with(Parameter::Shrink, 0);
-        let left = without_ceiling(shrink, &in_force).unwrap();
-        assert_eq!(
-            left.beyond(&in_force),
-            Values::default().with(Parameter::Shrink, 0)
-        );
-    }
-}

@@ -9,7 +9,7 @@ use haltwise_document::figures;
 use serde::Serialize;
 
 use super::guest::Place;
-use super::view::SettingPoint;
+use super::view::{OfSide, SettingPoint};
 use super::{Tuned, say};
 use crate::exit::Failure;
 use crate::figures::INTERVAL;
@@ -64,34 +64,46 @@ pub(crate) enum Summary {
 
 impl Recommendation {
     /// Result of a search, which recommends no setting yet.
-    pub(super) fn of_search<S>(
-        side: &'static str,
+    pub(super) fn of_search<S: OfSide>(
         inputs: &Inputs,
         in_force: &Finalist<S>,
         advice: &Advice<S>,
-        values: impl Fn(&S) -> Values,
     ) -> Self {
         let cost = &advice.goal.aim.cost;
-        let point = |of: &Finalist<S>| SettingPoint::new(inputs, of, cost, &values);
+        let point = |of: &Finalist<S>| SettingPoint::new(inputs, of, cost);
+        let shown = [in_force].into_iter().chain(&advice.choice);
         let against = advice.against_in_force.as_ref();
         Self {
+            cost_share: against.map(|against| against.cost_share),
+            figures: shown.map(point).collect(),
+            ..Self::leave(
+                S::SIDE,
+                (TuneGoal::of(&advice.goal), advice.verdict),
+                in_force.knobs.values(&inputs.terms),
+            )
+        }
+    }
+
+    /// The recommendation to leave what is in force.
+    pub(super) fn leave(
+        side: &'static str,
+        (goal, verdict): (TuneGoal, Verdict),
+        in_force: Values,
+    ) -> Self {
+        Self {
             side,
-            goal: TuneGoal::of(&advice.goal),
-            verdict: advice.verdict,
+            goal,
+            verdict,
             changes: false,
             follows: None,
             place: None,
             reason: String::new(),
             notes: Vec::new(),
-            in_force: values(&in_force.knobs),
+            in_force,
             recommended: None,
             host: None,
-            cost_share: against.map(|against| against.cost_share),
-            figures: [in_force]
-                .into_iter()
-                .chain(&advice.choice)
-                .map(point)
-                .collect(),
+            cost_share: None,
+            figures: Vec::new(),
             commands: Vec::new(),
         }
     }
@@ -113,7 +125,6 @@ impl Recommendation {
         Some(setting.beyond(&self.in_force))
     }
 
-    /// The recommendation in half a sentence.
     pub(crate) fn what(&self) -> String {
         let what = match (self.place, self.beyond_in_force()) {
             (Some(Place::Host), _) => {
@@ -172,7 +183,6 @@ impl Summary {
         }
     }
 
-    /// The recommendation in half a sentence.
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Made(made) => made.what(),

@@ -7,13 +7,12 @@ use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::Inputs;
 use haltwise_core::tune::advice::{Advice, Comparison, LEAST_GAIN, Rejected, Verdict};
-use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::doubt::Doubt;
 use haltwise_core::tune::final_round::Finalist;
 use haltwise_core::tune::search::Aim;
 
 use super::candidates::Candidates;
-use super::view::settings;
+use super::view::OfSide;
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::TuneGoal;
 
@@ -178,14 +177,9 @@ pub(crate) fn interval(of: &Interval) -> String {
     }
 }
 
-pub(crate) fn reason(
-    inputs: &Inputs,
-    advice: &Advice,
-    in_force: &Finalist,
-    reach: Reach,
-) -> String {
+pub(crate) fn reason(inputs: &Inputs, advice: &Advice, in_force: &Finalist) -> String {
     if advice.verdict == Verdict::Unproven {
-        return unproven(inputs, advice, in_force, reach);
+        return unproven(inputs, advice, in_force);
     }
     let cost = &advice.goal.aim.cost;
     let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
@@ -194,7 +188,7 @@ pub(crate) fn reason(
     let wall = &inputs.judged_wall;
     let (own, other) = (choice.judged(), in_force.judged());
     let poll_cpu_percent = wall.poll_cpu_percent(&own);
-    let name = played(&settings(&choice.knobs, reach), poll_cpu_percent);
+    let name = played(&choice.knobs.values(&inputs.terms), poll_cpu_percent);
     let effect = format!(
         "a halt costs {} instead of {}, {} ({} with 95 % confidence); polling takes {} of a CPU \
          instead of {}, the mean wake-up latency is {} instead of {}",
@@ -267,7 +261,7 @@ pub(crate) fn latency_ends(now_ns: f64, against: &Comparison, aim: &Aim) -> [f64
 }
 
 /// Both outcomes of what is to be proved first, and what they depend on.
-fn unproven(inputs: &Inputs, advice: &Advice, in_force: &Finalist, reach: Reach) -> String {
+fn unproven(inputs: &Inputs, advice: &Advice, in_force: &Finalist) -> String {
     let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
         return without_choice(advice);
     };
@@ -285,7 +279,7 @@ fn unproven(inputs: &Inputs, advice: &Advice, in_force: &Finalist, reach: Reach)
     format!(
         "Not known: {} would cost {} than the current setting. Polling would take {} of a CPU instead of {}; the mean \
          wake-up latency would be {} to {} instead of {}. It depends on {doubt}. `haltwise prove` measures both.",
-        played(&settings(&choice.knobs, reach), poll_cpu_percent),
+        played(&choice.knobs.values(&inputs.terms), poll_cpu_percent),
         interval(&against.cost_share),
         share(poll_cpu_percent / 100.0),
         share(wall.poll_cpu_percent(&now) / 100.0),

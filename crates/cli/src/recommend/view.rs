@@ -6,17 +6,18 @@ use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::session::VcpuKey;
 use haltwise_core::replay::{Cost, Doubts, GoalName};
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::advice::{Comparison, Rejected, Verdict};
-use haltwise_core::tune::candidates::Reach;
-use haltwise_core::tune::caps::{Cap, Costs, Group};
+use haltwise_core::tune::candidates::{Candidate, Reach};
+use haltwise_core::tune::caps::{Costs, Group};
 use haltwise_core::tune::figures::Played;
 use haltwise_core::tune::final_round::{FinalRound, Finalist};
 use haltwise_core::tune::wall::Wall;
-use haltwise_core::tune::{Advice, Goal, Inputs, pareto};
+use haltwise_core::tune::{Advice, Goal, Inputs, Terms, pareto};
 use haltwise_document::figures;
 
 use super::basis::SearchBasis;
@@ -320,6 +321,30 @@ pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Values {
     Values::from(*knobs).iter().filter(has).collect()
 }
 
+/// A setting of one side: of KVM in a host, or of a guest's governor.
+pub(super) trait OfSide: Candidate {
+    const SIDE: &'static str;
+
+    /// The setting by the kernel's names, without what the kernel lacks.
+    fn values(&self, terms: &Terms) -> Values;
+}
+
+impl OfSide for Knobs {
+    const SIDE: &'static str = "host";
+
+    fn values(&self, terms: &Terms) -> Values {
+        settings(self, Reach::of(terms.rule()))
+    }
+}
+
+impl OfSide for Params {
+    const SIDE: &'static str = "guest";
+
+    fn values(&self, _: &Terms) -> Values {
+        (*self).into()
+    }
+}
+
 impl TuneResult {
     /// The settings that a host can set by this recommendation; `None` where that is to leave it.
     pub(crate) fn for_host(&self) -> Option<Values> {
@@ -368,12 +393,10 @@ impl TuneResult {
 
 pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneResult {
     let inputs = &candidates.inputs;
-    let reach = Reach::of(inputs.terms.rule());
     let (advice, in_force) = (&candidates.advice, &candidates.of.in_force);
-    let values = |knobs: &Knobs| settings(knobs, reach);
-    let found = Recommendation::of_search("host", inputs, in_force, advice, values);
+    let found = Recommendation::of_search(inputs, in_force, advice);
     let choice = advice.choice.as_ref().unwrap_or(in_force);
-    let recommended = (advice.verdict.changes()).then(|| values(&choice.knobs));
+    let recommended = (advice.verdict.changes()).then(|| choice.knobs.values(&inputs.terms));
     let own = reach::own(info);
     let is_own = |seat: &VcpuKey| reach::is_of(&own, seat.vm, seat.vcpu);
     let follows = !inputs.seats.iter().all(|seated| is_own(&seated.seat));
@@ -385,7 +408,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
         of => of,
     };
     let is_moot = !follows && recommended.is_none() && !inputs.terms.ceiling_only;
-    let of_search = || (advice.verdict, say::reason(inputs, advice, in_force, reach));
+    let of_search = || (advice.verdict, say::reason(inputs, advice, in_force));
     let (verdict, reason) = reach::judged(!is_moot, of_search);
     let mut view = TuneResult {
         schema: super::SCHEMA,
@@ -400,7 +423,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
             ..found
         },
         vm_goals: vm_goals(info, &candidates.goals),
-        played: Some(played(info, candidates, reach)),
+        played: Some(played(info, candidates)),
         counted: None,
     };
     if view.ceilings().is_none() {
@@ -410,8 +433,9 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
     view
 }
 
-fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSettings {
+fn played(info: &CaptureInfo, candidates: &Candidates) -> PlayedSettings {
     let (inputs, advice) = (&candidates.inputs, &candidates.advice);
+    let terms = &inputs.terms;
     let cost = &advice.goal.aim.cost;
     let bound = candidates
         .rows
@@ -426,10 +450,10 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
     };
     PlayedSettings {
         looked_at: candidates.looked_at,
-        choice: (advice.choice.as_ref()).map(|choice| settings(&choice.knobs, reach)),
+        choice: (advice.choice.as_ref()).map(|choice| choice.knobs.values(terms)),
         against_in_force: advice.against_in_force,
         against_default: advice.against_default,
-        is_default_in_force: reach.is_same(&inputs.terms.in_force, &inputs.terms.default_knobs()),
+        is_default_in_force: terms.in_force.is_same(&terms.default_knobs(), terms),
         rows: candidates.rows.iter().map(row).collect(),
         best_policy: candidates
             .best_policy
@@ -438,14 +462,10 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
                 policy: name.clone(),
                 figures: figures(played),
             }),
-        goals: (candidates.others.iter())
-            .map(|advice| goal_advice(inputs, &candidates.of, advice, |it| settings(it, reach)))
-            .collect(),
-        front: front(candidates, cost, reach),
-        rejected: (advice.rejected.iter())
-            .map(|(knobs, why)| rejected(settings(knobs, reach), why))
-            .collect(),
-        caps: (candidates.caps.as_ref()).map(|of| ceilings(info, candidates, of, reach)),
+        goals: goals(inputs, &candidates.of, &candidates.others),
+        front: front(candidates, cost),
+        rejected: rejected(inputs, advice),
+        caps: (candidates.caps.as_ref()).map(|of| ceilings(info, candidates, of)),
     }
 }
 
@@ -471,19 +491,24 @@ fn vm_goals(info: &CaptureInfo, goals: &BTreeMap<VmIndex, GoalName>) -> Vec<VmGo
     info.roster.vms.iter().filter_map(goal).collect()
 }
 
-pub(super) fn goal_advice<S>(
+/// The recommendation for each goal that has a name.
+pub(super) fn goals<S: OfSide>(
     inputs: &Inputs,
     of: &FinalRound<S>,
-    advice: &Advice<S>,
-    values: impl Fn(&S) -> Values,
-) -> GoalAdvice {
+    advices: &[Advice<S>],
+) -> Vec<GoalAdvice> {
+    let each = advices.iter();
+    each.map(|advice| goal_advice(inputs, of, advice)).collect()
+}
+
+fn goal_advice<S: OfSide>(inputs: &Inputs, of: &FinalRound<S>, advice: &Advice<S>) -> GoalAdvice {
     let changes = advice.verdict.changes();
     let is_told = changes || advice.verdict == Verdict::Unproven;
     let choice = advice.choice.as_ref().filter(|_| is_told);
     let stands = choice.unwrap_or(&of.in_force);
     let judged = stands.judged();
     let poll_cpu_percent = inputs.judged_wall.poll_cpu_percent(&judged);
-    let setting = values(&stands.knobs);
+    let setting = stands.knobs.values(&inputs.terms);
     let named = say::played(&setting, poll_cpu_percent);
     GoalAdvice {
         goal: TuneGoal::of(&advice.goal),
@@ -504,27 +529,21 @@ pub(super) fn goal_advice<S>(
 }
 
 /// The front on the validation half, of all that came into the final and has one state.
-fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<SettingPoint> {
+fn front(candidates: &Candidates, cost: &Cost) -> Vec<SettingPoint> {
     let stable: Vec<&Finalist> = (candidates.of.others.iter())
         .filter(|finalist| finalist.two_states(cost).is_none())
         .collect();
     let judged = stable.iter().map(|finalist| finalist.judged());
     let points: Vec<pareto::Point> = judged.map(|sums| (sums.poll_ns, sums.latency_ns)).collect();
-    let values = |knobs: &Knobs| settings(knobs, reach);
-    let point = |at: usize| SettingPoint::new(&candidates.inputs, stable[at], cost, values);
+    let point = |at: usize| SettingPoint::new(&candidates.inputs, stable[at], cost);
     pareto::front(&points).into_iter().map(point).collect()
 }
 
 impl SettingPoint {
-    pub(super) fn new<S>(
-        inputs: &Inputs,
-        finalist: &Finalist<S>,
-        cost: &Cost,
-        values: impl Fn(&S) -> Values,
-    ) -> Self {
+    pub(super) fn new<S: OfSide>(inputs: &Inputs, finalist: &Finalist<S>, cost: &Cost) -> Self {
         let judged = finalist.judged();
         Self {
-            setting: values(&finalist.knobs),
+            setting: finalist.knobs.values(&inputs.terms),
             poll_cpu_percent: inputs.judged_wall.poll_cpu_percent(&judged),
             latency_mean_ns: judged.latency_mean_ns(),
             cost_ns_per_halt: judged.cost_per_halt_ns(cost),
@@ -532,31 +551,27 @@ impl SettingPoint {
     }
 }
 
-pub(super) fn rejected(setting: Values, of: &Rejected) -> RejectedSetting {
-    RejectedSetting {
-        setting,
-        why: match of {
+/// Candidates that looked better and were not taken.
+pub(super) fn rejected<S: OfSide>(inputs: &Inputs, advice: &Advice<S>) -> Vec<RejectedSetting> {
+    let rejected = |(setting, why): &(S, Rejected)| RejectedSetting {
+        setting: setting.values(&inputs.terms),
+        why: match why {
             Rejected::Bistable(..) => "bistable",
             Rejected::Edge(..) => "edge",
             Rejected::OverLimit(_) => "over-limit",
         },
-        text: say::rejected(of),
-    }
+        text: say::rejected(why),
+    };
+    advice.rejected.iter().map(rejected).collect()
 }
 
-fn ceilings(
-    info: &CaptureInfo,
-    candidates: &Candidates,
-    of: &OwnCeilings,
-    reach: Reach,
-) -> VmCeilings {
+fn ceilings(info: &CaptureInfo, candidates: &Candidates, of: &OwnCeilings) -> VmCeilings {
     let (caps, of_all) = (&of.caps, &candidates.advice.goal);
-    let ceilings: BTreeMap<VmIndex, &Cap> = caps.vms.iter().map(|cap| (cap.vm, cap)).collect();
+    let terms = &candidates.inputs.terms;
     // The first of two with one index.
     let known = info.roster.vms.iter().rev();
     let known: BTreeMap<VmIndex, &Vm> = known.map(|vm| (vm.index, vm)).collect();
     let group = |group: &Group| {
-        let cap = group.vm.and_then(|vm| ceilings.get(&vm));
         let vm = group.vm.and_then(|vm| known.get(&vm));
         let goal = vm.and_then(|vm| candidates.goals.get(&vm.index));
         let weight = of_all.aim.cost.latency_weight_milli;
@@ -565,7 +580,7 @@ fn ceilings(
             pid: vm.map(|vm| vm.key.pid.0),
             goal: goal.map_or(&*of_all.name, |goal| goal.as_str()).to_owned(),
             lambda: goal.map_or(weight, |goal| goal.weight_milli()) as f64 / 1e3,
-            ceiling_ns: cap.map_or(caps.knobs.halt_poll_ns, |cap| cap.ceiling_ns),
+            ceiling_ns: group.ceiling_ns,
             halts: group.halts,
             costs: group.costs,
         }
@@ -581,8 +596,8 @@ fn ceilings(
     };
     VmCeilings {
         withheld: of.withheld,
-        one_setting: settings(&caps.one, reach),
-        setting: settings(&caps.knobs, reach),
+        one_setting: caps.one.values(terms),
+        setting: caps.knobs.values(terms),
         vms: caps.groups.iter().map(group).collect(),
         cost_share: caps.cost_share,
         against_in_force: caps.against_in_force,

@@ -1,48 +1,23 @@
 //! `haltwise tune` on a capture of a guest: the same page for the parameters of its governor.
 
-use std::path::Path;
-
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Table, Unit};
 
-use crate::exit::{Exit, Outcome};
 use crate::number::{count, nanos, share};
 use crate::page::{Page, harmless};
-use crate::prices::price::GivenPrice;
-use crate::reading::opened::Opened;
 use crate::recommend::basis::Line;
-use crate::recommend::candidates::TuneRequest;
 use crate::recommend::guest::Place;
-use crate::recommend::guest::joined::{self, Beside, JoinFigures};
+use crate::recommend::guest::joined::JoinFigures;
 use crate::recommend::guest::say::CPU_PM;
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
-use crate::recommend::recommend_in_guest;
-use crate::shown::Shown;
-use crate::tune::plan;
 use crate::tune::text::{goals_table, head, rejected};
 
-pub(crate) fn run(
-    opened: &Opened,
-    request: &TuneRequest,
-    price: GivenPrice,
-    beside: Option<&Beside<'_>>,
-    plan: Option<&Path>,
-    shown: &Shown,
-) -> Outcome {
-    let joined = beside.map(|beside| joined::read(opened, beside, &request.costs));
-    let mut view = recommend_in_guest(opened, request, price, joined.transpose()?)?;
-    if let Some(path) = plan {
-        plan::of_guest(opened.info(), &view).write(path)?;
-    }
-    shown.sort(&mut [&mut view.rows])?;
-    shown.print_text(&view, |style| {
-        let plan = plan.map(|path| path.display().to_string());
-        render(&view, plan.as_deref(), shown.rows(), style)
-    })?;
-    Ok(Exit::of_partial(view.basis.search.is_partial()))
-}
-
-fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) -> String {
+pub(crate) fn render(
+    view: &GuestTuneResult,
+    plan: Option<&str>,
+    top: usize,
+    style: Style,
+) -> String {
     let mut page = Page::styled(style);
     let of = &view.recommendation;
     head(&mut page, of, (", in the guest", &of.what()), None);
@@ -62,7 +37,6 @@ fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) 
     page.finish()
 }
 
-/// Settings compared on the second half of the recording.
 pub(crate) fn rows(view: &GuestTuneResult, top: usize) -> Table {
     let is_set = view.recommendation.place == Some(Place::Guest);
     let name = |row: &GuestFigures| row.row.name(is_set);

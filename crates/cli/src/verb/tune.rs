@@ -18,8 +18,10 @@ use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::caps::CeilingsFor;
 use crate::recommend::goal::{self, Goals};
-use crate::recommend::guest::joined::Beside;
-use crate::recommend::recommend;
+use crate::recommend::guest::joined::{self, Beside};
+use crate::recommend::guest::view::GuestTuneResult;
+use crate::recommend::view::TuneResult;
+use crate::recommend::{Tuned, recommend};
 use crate::shown::Shown;
 use crate::terminal;
 use crate::tune::{guest, plan, text};
@@ -165,36 +167,49 @@ fn recommended(arguments: &Arguments, opened: &Opened) -> Outcome {
         ceiling_only: arguments.ceiling_only,
         extent: Extent::All,
     };
-    if !opened.info().side.is_host() {
-        arguments.refuse_for_guest(&request.goals)?;
-        let vm = arguments.vm.as_deref();
-        let beside = host.as_ref().map(|host| Beside { host, vm });
-        return guest::run(
-            opened,
-            &request,
-            arguments.price,
-            beside.as_ref(),
-            arguments.plan.as_deref(),
-            &arguments.shown,
-        );
+    match (opened.info().side.is_host(), &host) {
+        (false, _) => arguments.refuse_for_guest(&request.goals)?,
+        (true, None) => no_prices(arguments.price)?,
+        (true, Some(_)) => {
+            let error =
+                anyhow!("tune: --host is for captures of a guest, and this one is of a host");
+            return Err(Failure::new(Exit::Usage, error)
+                .hint("give the guest's capture first: haltwise tune GUEST --host HOST"));
+        }
     }
-    if host.is_some() {
-        let error = anyhow!("tune: --host is for captures of a guest, and this one is of a host");
-        return Err(Failure::new(Exit::Usage, error)
-            .hint("give the guest's capture first: haltwise tune GUEST --host HOST"));
+    let vm = arguments.vm.as_deref();
+    let beside = host.as_ref().map(|host| Beside { host, vm });
+    let joined = beside.map(|beside| joined::read(opened, &beside, &request.costs));
+    match recommend(opened, &request, arguments.price, joined.transpose()?)? {
+        Tuned::Host(made) => of_host(arguments, opened, &made.view),
+        Tuned::Guest(view) => of_guest(arguments, opened, view),
     }
-    no_prices(arguments.price)?;
-    let view = recommend(opened, &request)?.view;
+}
+
+fn of_guest(arguments: &Arguments, opened: &Opened, mut view: GuestTuneResult) -> Outcome {
+    let (plan, shown) = (arguments.plan.as_ref(), &arguments.shown);
+    if let Some(path) = plan {
+        plan::of_guest(opened.info(), &view).write(path)?;
+    }
+    shown.sort(&mut [&mut view.rows])?;
+    shown.print_text(&view, |style| {
+        let plan = plan.map(|path| path.display().to_string());
+        guest::render(&view, plan.as_deref(), shown.rows(), style)
+    })?;
+    Ok(Exit::of_partial(view.basis.search.is_partial()))
+}
+
+fn of_host(arguments: &Arguments, opened: &Opened, view: &TuneResult) -> Outcome {
     let path = arguments.plan.as_ref().filter(|_| !view.has_no_plan());
     if let Some(path) = path {
-        plan::plan(opened.info(), &view).write(path)?;
+        plan::plan(opened.info(), view).write(path)?;
     }
     let shown = &arguments.shown;
-    let mut lines = text::lines(&view);
+    let mut lines = text::lines(view);
     shown.sort(&mut [&mut lines])?;
-    shown.print_text(&view, |style| {
+    shown.print_text(view, |style| {
         let plan = path.map(|path| path.display().to_string());
-        text::render(&view, &lines, plan.as_deref(), shown.rows(), style)
+        text::render(view, &lines, plan.as_deref(), shown.rows(), style)
     })?;
     if arguments.plan.is_some() && path.is_none() {
         let error = anyhow!(

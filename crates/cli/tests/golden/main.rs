@@ -11,7 +11,6 @@
     reason = "a test"
 )]
 
-mod costs_tables;
 mod diff;
 mod documented;
 #[path = "../agree/documents.rs"]

@@ -2,6 +2,7 @@
 //! of another name.
 
 use crate::kvm::Knobs;
+use crate::kvm::knobs::GROW_START;
 use crate::replay::GoalName;
 use crate::tune::candidates::{fixed, toggle};
 
@@ -74,12 +75,7 @@ impl Shape {
     pub const ALL: [Self; 4] = [Self::Halving, Self::Dropping, Self::Fixed, Self::Toggle];
 
     pub fn with(self, ceiling_ns: u32) -> Knobs {
-        let growing = |shrink| Knobs {
-            halt_poll_ns: ceiling_ns,
-            grow: 2,
-            grow_start: crate::kvm::knobs::GROW_START,
-            shrink,
-        };
+        let growing = |shrink| Knobs::of([ceiling_ns, 2, GROW_START, shrink]);
         match self {
             Self::Halving => growing(2),
             Self::Dropping => growing(0),
@@ -107,12 +103,7 @@ pub fn is_made_by_cap(host: &Knobs, wanted: &Knobs) -> bool {
 }
 
 /// No polling.
-pub const OFF: Knobs = Knobs {
-    halt_poll_ns: 0,
-    grow: 2,
-    grow_start: crate::kvm::knobs::GROW_START,
-    shrink: 2,
-};
+pub const OFF: Knobs = Knobs::of([0, 2, GROW_START, 2]);
 
 /// The settings of [`GRID`], in their order: off, then ceiling by ceiling, shape by shape. A kernel that lacks a
 /// parameter is played as it does without.

@@ -1,9 +1,11 @@
-//! From the halts of a capture to the figures of each VM, setting and half.
+//! From the halts of a capture to the figures of each VM, setting and half. Figures are sums of whole numbers, which add
+//! up in any order.
 
 use std::collections::BTreeMap;
 
-use super::figures::{EVERY, Figures};
 use super::grid::{self, Kind};
+use crate::account::sums::folds;
+use crate::hist::LogHist;
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::policy::{Spec, SpecError, Start};
@@ -16,7 +18,22 @@ use crate::tune::inputs::{Inputs, VcpuInput};
 use crate::tune::pool::Pool;
 use crate::tune::stage::{self, Entry, Player, Taken};
 
-/// Costs of a VM's halts.
+/// The latency of every so many-th halt of a vCPU is in the histogram. A prime: few loads repeat after so many halts.
+pub const EVERY: usize = 17;
+
+/// Sums over halts. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Without the histogram.
+    pub sums: Sums,
+    /// Wake-up latency of every [`EVERY`]-th halt of each vCPU; 0 for those that did not sleep.
+    pub latency: LogHist,
+}
+
+folds! {
+    Figures { sums, latency }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmCosts {
     /// Which; `None` of halts whose VM is not known.
@@ -52,15 +69,6 @@ pub struct Line {
     pub halves: [Figures; 2],
 }
 
-/// A setting of the table, with those of its entries that stand for each start.
-struct Wanted {
-    kind: Kind,
-    knobs: Knobs,
-    zero: usize,
-    /// From the ceiling, where the setting does what the one in force does.
-    ceiling: Option<usize>,
-}
-
 /// Plays the grid, what is in force, the default and the bounds; recorded figures are there if
 /// [`crate::tune::Gather::with_recorded`] has kept them. Fails where a policy cannot be built.
 pub fn costs(
@@ -68,12 +76,18 @@ pub fn costs(
     switch_cpu_ns: u64,
     pool: &impl Pool,
 ) -> Result<Vec<VmCosts>, SpecError> {
-    let (entries, wanted) = entries(inputs);
+    let in_force = Entry::new(inputs.terms.in_force).recorded();
+    let wanted = wanted(inputs, in_force);
+    let mut entries: Vec<Entry> = wanted.iter().map(|(_, entry)| *entry).collect();
+    entries.push(Entry {
+        start: Start::Ceiling,
+        ..in_force
+    });
     let oracle: Spec = "clairvoyant".parse()?;
     let pieces = pool.each("evaluating settings", inputs.seats.len(), |at| {
         let seated = &inputs.seats[at];
-        let mut of_seat = vec![recorded(inputs, seated)];
-        of_seat.extend(played(inputs, seated, &entries));
+        let mut of_seat = played(inputs, seated, &entries);
+        of_seat.push(recorded(inputs, seated));
         for (_, latency_weight_milli) in Kind::ORACLES {
             let cost = Cost {
                 switch_cpu_ns,
@@ -84,108 +98,76 @@ pub fn costs(
         }
         Ok(of_seat)
     });
-    let mut vms = BTreeMap::<Option<VmIndex>, OfVm>::new();
+    let mut vms = BTreeMap::<Option<VmIndex>, (Vec<&VcpuInput>, Vec<[Figures; 2]>)>::new();
     for (seated, piece) in inputs.seats.iter().zip(pieces) {
         let piece: Vec<[Figures; 2]> = piece?;
-        vms.entry(seated.seat.vm).or_default().add(seated, &piece);
+        let (seats, sums) = vms.entry(seated.seat.vm).or_default();
+        seats.push(seated);
+        sums.resize_with(piece.len(), Default::default);
+        for (sums, halves) in sums.iter_mut().zip(&piece) {
+            sums.fold(halves);
+        }
     }
-    let sums: Vec<&OfVm> = vms.values().collect();
-    let from_ceiling = is_nearer_from_ceiling(inputs, &wanted, &sums);
-    let of_vm = |(vm, of): (Option<VmIndex>, OfVm)| VmCosts {
+    let from_ceiling = is_nearer_from_ceiling(inputs, wanted.len(), vms.values().map(|it| &it.1));
+    let stands_for = |(at, (_, entry)): (usize, &(Kind, Entry))| {
+        let is_moved = from_ceiling && entry.does_the_same(&in_force, inputs);
+        if is_moved { wanted.len() } else { at }
+    };
+    let places: Vec<usize> = wanted.iter().enumerate().map(stands_for).collect();
+    let of_vm = |(vm, (seats, sums)): (_, (Vec<&VcpuInput>, Vec<_>))| VmCosts {
         vm,
-        vcpus: of.vcpus,
-        own_ceiling_ns: of.own_ceiling_ns,
-        lines: lines(&wanted, &of.sums, from_ceiling),
+        vcpus: u32::try_from(seats.len()).unwrap_or(u32::MAX),
+        own_ceiling_ns: seats.iter().find_map(|seated| seated.own_ceiling_ns),
+        lines: lines(&wanted, &places, &sums),
     };
     Ok(vms.into_iter().map(of_vm).collect())
 }
 
-/// Sums over a VM's vCPUs: recorded, entry by entry, bound by bound.
-#[derive(Debug, Default)]
-struct OfVm {
-    vcpus: u32,
-    own_ceiling_ns: Option<u32>,
-    sums: Vec<[Figures; 2]>,
-}
-
-impl OfVm {
-    fn add(&mut self, seated: &VcpuInput, of_seat: &[[Figures; 2]]) {
-        self.vcpus += 1;
-        self.own_ceiling_ns = self.own_ceiling_ns.or(seated.own_ceiling_ns);
-        self.sums.resize_with(of_seat.len(), Default::default);
-        for (sums, halves) in self.sums.iter_mut().zip(of_seat) {
-            sums.fold(halves);
-        }
-    }
-}
-
-/// All that is replayed as KVM's rule: the setting in force from both starts, then the others; and what of it is
-/// in the table.
-fn entries(inputs: &Inputs) -> (Vec<Entry>, Vec<Wanted>) {
-    let in_force = Entry::new(inputs.terms.in_force).recorded();
-    let named = [
-        (Kind::InForce, in_force),
-        (Kind::Default, Entry::new(inputs.terms.default_knobs())),
-    ];
+/// The settings of a table that KVM's rule replays: the one in force first.
+fn wanted(inputs: &Inputs, in_force: Entry) -> Vec<(Kind, Entry)> {
+    let default = Entry::new(inputs.terms.default_knobs());
+    let mut wanted = vec![(Kind::InForce, in_force), (Kind::Default, default)];
     let grid = grid::settings().into_iter();
-    let grid = grid.map(|knobs| (Kind::Grid, Entry::new(knobs)));
-    let (mut entries, mut wanted) = (Vec::new(), Vec::new());
-    for (kind, entry) in named.into_iter().chain(grid) {
-        let zero = entries.len();
-        entries.push(entry);
-        let is_same = entry.does_the_same(&in_force, inputs);
-        if is_same {
-            entries.push(Entry {
-                start: Start::Ceiling,
-                ..entry
-            });
-        }
-        wanted.push(Wanted {
-            kind,
-            knobs: entry.knobs,
-            zero,
-            ceiling: is_same.then_some(zero + 1),
-        });
-    }
-    (entries, wanted)
+    wanted.extend(grid.map(|knobs| (Kind::Grid, Entry::new(knobs))));
+    wanted
 }
 
 /// Whether as many halts as recorded sleep under the setting in force from its ceiling, rather than from no window.
-fn is_nearer_from_ceiling(inputs: &Inputs, wanted: &[Wanted], vms: &[&OfVm]) -> bool {
-    let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
-    let recorded: u64 = recorded.sum();
-    let Some((zero, ceiling)) = wanted.first().and_then(|it| Some((it.zero, it.ceiling?))) else {
-        return false;
-    };
+/// `ceiling` is the place of the sums from its ceiling; those from no window are the first.
+fn is_nearer_from_ceiling<'a>(
+    inputs: &Inputs,
+    ceiling: usize,
+    vms: impl Iterator<Item = &'a Vec<[Figures; 2]>>,
+) -> bool {
+    let recorded: u64 = (inputs.seats.iter())
+        .map(|seated| seated.recorded.blocks)
+        .sum();
     let mut sleeps = [0_u64; 2];
-    for of_vm in vms {
-        for (sleeps, at) in sleeps.iter_mut().zip([zero, ceiling]) {
-            // The recorded sums come before the replayed sums.
-            let halves = of_vm.sums[at + 1].iter();
-            *sleeps += halves.map(|half| half.sums.blocks).sum::<u64>();
+    for sums in vms {
+        for (sleeps, at) in sleeps.iter_mut().zip([0, ceiling]) {
+            *sleeps += sums[at].iter().map(|half| half.sums.blocks).sum::<u64>();
         }
     }
     sleeps[1].abs_diff(recorded) < sleeps[0].abs_diff(recorded)
 }
 
-/// The rows of a VM out of its sums: recorded, entry by entry, bound by bound.
-fn lines(wanted: &[Wanted], sums: &[[Figures; 2]], from_ceiling: bool) -> Vec<Line> {
+/// The rows of a VM out of its sums, which are those of all entries, what was recorded, and the bounds. `places` are those
+/// of the wanted settings.
+fn lines(wanted: &[(Kind, Entry)], places: &[usize], sums: &[[Figures; 2]]) -> Vec<Line> {
     let line = |kind, knobs, at: usize| Line {
         kind,
         knobs,
         halves: sums[at].clone(),
     };
+    let recorded = wanted.len() + 1;
     let mut lines = Vec::new();
-    if sums[0].iter().any(|half| half.sums.halts > 0) {
-        lines.push(line(Kind::Recorded, None, 0));
+    if sums[recorded].iter().any(|half| half.sums.halts > 0) {
+        lines.push(line(Kind::Recorded, None, recorded));
     }
-    lines.extend(wanted.iter().map(|it| {
-        let at = it.ceiling.filter(|_| from_ceiling).unwrap_or(it.zero);
-        line(it.kind, Some(it.knobs), at + 1)
-    }));
-    let first = sums.len() - Kind::ORACLES.len();
-    let bounds = Kind::ORACLES.iter().enumerate();
-    lines.extend(bounds.map(|(n, (kind, _))| line(*kind, None, first + n)));
+    let wanted = wanted.iter().zip(places);
+    lines.extend(wanted.map(|((kind, entry), at)| line(*kind, Some(entry.knobs), *at)));
+    let bounds = Kind::ORACLES.iter().zip(recorded + 1..);
+    lines.extend(bounds.map(|((kind, _), at)| line(*kind, None, at)));
     lines
 }
 

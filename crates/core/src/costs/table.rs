@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Half;
-use super::figures::Figures;
 use super::grid::Kind;
+use super::play::Figures;
 use crate::identity::Identity;
 use crate::kvm::Knobs;
 
@@ -39,7 +39,6 @@ pub struct Host {
 /// A VM, or the halts that belong to none that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct VmOf {
-    /// Its name; `None` of halts whose VM is not known.
     pub name: Option<String>,
     pub vmm: Option<String>,
     /// Other names of the VM.

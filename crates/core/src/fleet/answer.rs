@@ -1,4 +1,4 @@
-//! All of it together: what to set, what that saves, who would lose, and which hosts are unlike the others.
+//! All of it together: what to set, what that saves, and who would lose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,6 @@ use crate::stats::{Fold, Interval, folded};
 use crate::tune::advice::{LEAST_GAIN, Verdict};
 
 const NAMED: usize = 1_000;
-
-/// A host whose own best setting costs less than its cohort's by this share is unlike it.
-const UNLIKE: f64 = 0.05;
 
 /// Kind of a plan for the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -56,7 +53,6 @@ pub struct OfCohort {
     pub vms: u64,
     /// The setting that is best on the half that fits.
     pub knobs: Knobs,
-    /// Recommended action for the setting.
     pub verdict: Verdict,
     /// Setting that the cohort takes.
     pub takes: Takes,
@@ -71,7 +67,6 @@ pub struct OfCohort {
     pub cpus_saved: Interval,
 }
 
-/// A VM that would lose.
 #[derive(Debug, Clone)]
 pub struct Loser {
     pub vm: VmAnswer,
@@ -79,32 +74,15 @@ pub struct Loser {
     pub loss: f64,
 }
 
-/// A host whose own best setting is another.
-#[derive(Debug, Clone)]
-pub struct Unlike {
-    pub host: String,
-    pub cohort: Cohort,
-    /// Its own best.
-    pub knobs: Knobs,
-    /// Under its cohort's setting.
-    pub of_cohort: Costed,
-    /// Under its own.
-    pub own: Costed,
-}
-
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The one setting.
     pub one: Knobs,
-    /// Recommended action for the one setting.
     pub verdict: Verdict,
     /// In the order of [`PlanKind`].
     pub plans: Vec<Plan>,
     /// Cohorts, the most expensive first.
     pub cohorts: Vec<OfCohort>,
     pub seen: VmsSeen,
-    /// Hosts unlike their cohort, what they lose by it first.
-    pub unlike: Vec<Unlike>,
 }
 
 /// Settings chosen for all and for each cohort; `None` without halts. A cohort whose own gain is not certain takes the
@@ -176,7 +154,6 @@ pub fn answer(fleet: &Fleet, chosen: &Chosen, mut seen: VmsSeen) -> Option<Answe
         one: fleet.places.knobs(one)?,
         verdict,
         plans,
-        unlike: fleet.unlike(chosen),
         cohorts,
         seen,
     })
@@ -305,34 +282,6 @@ impl Fleet {
             cpus_saved: interval(pairs, Pair::cpus_saved),
             cohort,
         })
-    }
-
-    /// Hosts whose own best setting is cheaper than that of their cohort by [`UNLIKE`].
-    fn unlike(&self, chosen: &Chosen) -> Vec<Unlike> {
-        let mut by_host = BTreeMap::<(&str, &Cohort), Cell>::new();
-        for (unit, of) in self.units() {
-            for (cohort, cell) in &of.cohorts {
-                let sum = by_host.entry((&unit.host, cohort));
-                sum.or_default().fold(cell);
-            }
-        }
-        let one = |((host, cohort), cell): ((&str, &Cohort), Cell)| {
-            let place = chosen.cohorts.get(cohort)?.best;
-            let (own, knobs) = best(&cell, &self.places)?;
-            let (own, of_cohort) = (*cell.judged(own), *cell.judged(place));
-            (own.gain_on(&of_cohort) >= UNLIKE).then(|| Unlike {
-                host: host.to_owned(),
-                cohort: cohort.clone(),
-                knobs,
-                of_cohort,
-                own,
-            })
-        };
-        let mut unlike: Vec<Unlike> = by_host.into_iter().filter_map(one).collect();
-        let loses = |it: &Unlike| it.of_cohort.milli.saturating_sub(it.own.milli);
-        unlike.sort_by_key(|it| std::cmp::Reverse(loses(it)));
-        unlike.truncate(NAMED);
-        unlike
     }
 }
 

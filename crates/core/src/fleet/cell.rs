@@ -8,16 +8,12 @@ use crate::replay::Cost;
 use crate::replay::Sums;
 use crate::stats::Fold;
 
-/// The place of what was recorded.
-pub const RECORDED: usize = 0;
-/// The place of the setting in force.
-pub const IN_FORCE: usize = 1;
-/// The place of the kernel's default.
-pub const DEFAULT: usize = 2;
-/// The place of the bound for each VM's own goal.
-pub const BOUND: usize = 3;
-/// How many places stand before those of the grid.
-const NAMED: usize = 4;
+// Places before those of the grid.
+pub const IN_FORCE: usize = 0;
+pub const DEFAULT: usize = 1;
+/// The bound for each VM's own goal.
+pub const BOUND: usize = 2;
+const NAMED: usize = 3;
 
 /// Which place each row has.
 #[derive(Debug, Clone)]
@@ -38,11 +34,11 @@ impl Places {
         NAMED + self.grid.len()
     }
 
-    /// The place of a row; `guess` is where it may be. `None` of a setting that the grid does not have.
+    /// The place of a row that was replayed; `guess` is where it may be. `None` of a setting that the grid does not have.
     #[inline]
     pub fn of(&self, kind: Kind, knobs: Option<&Knobs>, guess: usize) -> Option<usize> {
         match kind {
-            Kind::Recorded => return Some(RECORDED),
+            Kind::Recorded => return None,
             Kind::InForce => return Some(IN_FORCE),
             Kind::Default => return Some(DEFAULT),
             Kind::OracleDensity | Kind::OracleBalanced | Kind::OracleLatency => return Some(BOUND),
@@ -59,7 +55,6 @@ impl Places {
             .or_else(|| find().map(|at| at + NAMED))
     }
 
-    /// Settings of the grid with their places.
     pub fn settings(&self) -> impl Iterator<Item = (usize, &Knobs)> {
         let grid = self.grid.iter().enumerate();
         grid.map(|(at, knobs)| (at + NAMED, knobs))
@@ -69,13 +64,11 @@ impl Places {
         self.grid.get(place.checked_sub(NAMED)?).copied()
     }
 
-    /// The place of a setting of the grid.
     pub fn place(&self, knobs: &Knobs) -> Option<usize> {
         self.of(Kind::Grid, Some(knobs), 0)
     }
 }
 
-/// Sums with their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costed {
     pub halts: u64,
@@ -147,12 +140,10 @@ impl Cell {
         self.0[place][half as usize].fold(costed);
     }
 
-    /// A place on the half that fits.
     pub fn fit(&self, place: usize) -> &Costed {
         &self.0[place][0]
     }
 
-    /// A place on the half that validates.
     pub fn judged(&self, place: usize) -> &Costed {
         &self.0[place][1]
     }

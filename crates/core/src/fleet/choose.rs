@@ -31,7 +31,6 @@ pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {
 
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    /// The place of the setting for all.
     pub one: usize,
     pub cohorts: BTreeMap<Cohort, Choice>,
 }
@@ -43,7 +42,6 @@ impl Chosen {
     }
 }
 
-/// Setting chosen for a cohort.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
     /// The place of the setting that is best for it.
@@ -54,7 +52,6 @@ pub struct Choice {
     pub place: usize,
 }
 
-/// Setting that a cohort takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Takes {

@@ -9,16 +9,13 @@ use crate::replay::{Cost, GoalName};
 /// Property that the VMs of a cohort have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// The kernel whose algorithm was replayed.
     Kernel,
     Cpu,
     Arch,
     Host,
     Vmm,
-    /// The class that the operator has given.
     Class,
     Goal,
-    /// The value of a label of the host.
     Label(String),
 }
 
@@ -27,38 +24,35 @@ pub enum By {
 #[error("it is none of kernel, cpu, arch, host, vmm, class, goal and label:KEY")]
 pub struct UnknownBy;
 
+/// Each but labels, by its name.
+const NAMES: [(&str, By); 7] = [
+    ("kernel", By::Kernel),
+    ("cpu", By::Cpu),
+    ("arch", By::Arch),
+    ("host", By::Host),
+    ("vmm", By::Vmm),
+    ("class", By::Class),
+    ("goal", By::Goal),
+];
+
 impl FromStr for By {
     type Err = UnknownBy;
 
     fn from_str(text: &str) -> Result<Self, UnknownBy> {
-        Ok(match text {
-            "kernel" => Self::Kernel,
-            "cpu" => Self::Cpu,
-            "arch" => Self::Arch,
-            "host" => Self::Host,
-            "vmm" => Self::Vmm,
-            "class" => Self::Class,
-            "goal" => Self::Goal,
-            _ => match text.strip_prefix("label:") {
-                Some(key) if !key.is_empty() => Self::Label(key.to_owned()),
-                _ => return Err(UnknownBy),
-            },
-        })
+        if let Some((_, by)) = NAMES.into_iter().find(|(name, _)| *name == text) {
+            return Ok(by);
+        }
+        let key = text.strip_prefix("label:").filter(|key| !key.is_empty());
+        key.map(|key| Self::Label(key.to_owned())).ok_or(UnknownBy)
     }
 }
 
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Kernel => "kernel",
-            Self::Cpu => "cpu",
-            Self::Arch => "arch",
-            Self::Host => "host",
-            Self::Vmm => "vmm",
-            Self::Class => "class",
-            Self::Goal => "goal",
-            Self::Label(key) => return write!(f, "label:{key}"),
-        })
+        match self {
+            Self::Label(key) => write!(f, "label:{key}"),
+            _ => (NAMES.iter().find(|(_, by)| by == self)).map_or(Ok(()), |(name, _)| f.pad(name)),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables added up, in any order and to the unit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::cell::{Cell, Costed, Places};
@@ -46,12 +46,27 @@ impl CaptureOf {
             end_unix_ns: host.end_unix_ns.max(host.start_unix_ns),
         }
     }
+
+    /// The unit that a capture, or a smaller unit, is of: only what it has in common with all of that unit is left.
+    pub fn at(&self, level: Level) -> Unit {
+        let mut unit = self.clone();
+        unit.end_unix_ns = 0;
+        if level > Level::Capture {
+            unit.start_unix_ns = 0;
+        }
+        if level == Level::Host {
+            unit.date.clear();
+        }
+        unit
+    }
 }
+
+/// A host, or of it a day or a capture, by what [`CaptureOf::at`] leaves.
+pub type Unit = CaptureOf;
 
 /// A row of a VM: its kind, its parameters if it has any, its half, its sums.
 pub type RowOf<'a> = (Kind, Option<&'a Knobs>, Half, &'a Sums);
 
-/// A file's sums.
 #[derive(Debug, Clone)]
 pub struct Part {
     asked: Asked,
@@ -60,41 +75,14 @@ pub struct Part {
     /// Settings that the grid does not have.
     pub unknown: u64,
     pub rows: u64,
-    seen: RowsSeen,
-}
-
-/// Rows that a file has had, by a hash of all that is in them: the same sums of the same VM under the same setting are the
-/// same halts. Two VMs of one name have other sums.
-#[derive(Debug, Clone, Default)]
-struct RowsSeen {
-    hashes: Vec<(u64, u32)>,
-    hosts: Vec<String>,
-}
-
-impl RowsSeen {
-    fn begin(&mut self, host: &str) {
-        if self.hosts.last().is_none_or(|last| last != host) {
-            self.hosts.push(host.to_owned());
-        }
-    }
-
-    fn add(&mut self, hash: u64) {
-        let host = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        self.hashes.push((hash, host));
-    }
-
+    /// Hashes of all that is in a row: the same sums of the same VM under the same setting are the same halts. Two VMs of
+    /// one name have other sums.
+    seen: HashSet<u64>,
     /// The host of a row that came twice.
-    fn twice(&self) -> Option<&str> {
-        let mut hashes = self.hashes.clone();
-        hashes.sort_unstable();
-        let twice = hashes.windows(2).find(|pair| pair[0].0 == pair[1].0)?;
-        let host = usize::try_from(twice[1].1).ok()?;
-        self.hosts.get(host).map(String::as_str)
-    }
+    twice: Option<String>,
 }
 
 impl Part {
-    /// Before the first row.
     pub fn new(asked: &Asked) -> Self {
         Self {
             asked: asked.clone(),
@@ -102,14 +90,14 @@ impl Part {
             captures: BTreeMap::new(),
             unknown: 0,
             rows: 0,
-            seen: RowsSeen::default(),
+            seen: HashSet::new(),
+            twice: None,
         }
     }
 
     /// Adds rows of a VM, at least one.
     pub fn add<'a>(&mut self, host: &Host, vm: &VmOf, rows: impl IntoIterator<Item = RowOf<'a>>) {
         let capture = CaptureOf::of(host);
-        self.seen.begin(&host.name);
         // The host and the VM, as far as all rows have them.
         let mut whose = DefaultHasher::new();
         (&capture, vm).hash(&mut whose);
@@ -124,10 +112,12 @@ impl Part {
             if sums.halts > 0 {
                 let mut row = whose.clone();
                 (kind, knobs, half, sums).hash(&mut row);
-                self.seen.add(row.finish());
+                if !self.seen.insert(row.finish()) {
+                    self.twice = Some(host.name.clone());
+                }
             }
-            let is_bound = !kind.has_knobs() && kind != Kind::Recorded;
-            if is_bound && Kind::oracle(cost.latency_weight_milli) != Some(kind) {
+            // What was recorded, and bounds for other goals.
+            if !kind.has_knobs() && Kind::oracle(cost.latency_weight_milli) != Some(kind) {
                 continue;
             }
             let Some(place) = self.places.of(kind, knobs, last) else {
@@ -145,43 +135,10 @@ impl Part {
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     Capture,
-    /// A day of a host.
     Day,
     Host,
 }
 
-/// Which one: the host, and of it the day and the capture where these are units.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unit {
-    pub host: String,
-    date: String,
-    start_unix_ns: u64,
-}
-
-impl Unit {
-    /// The unit of a capture.
-    pub fn of(level: Level, capture: &CaptureOf) -> Self {
-        Self {
-            host: capture.host.clone(),
-            date: capture.date.clone(),
-            start_unix_ns: capture.start_unix_ns,
-        }
-        .at(level)
-    }
-
-    /// The same of a level that is not below its own.
-    fn at(mut self, level: Level) -> Self {
-        if level == Level::Host {
-            self.date.clear();
-        }
-        if level > Level::Capture {
-            self.start_unix_ns = 0;
-        }
-        self
-    }
-}
-
-/// Data of one unit.
 #[derive(Debug, Clone, Default)]
 pub struct OfUnit {
     /// How long its captures are, in nanoseconds.
@@ -230,8 +187,7 @@ impl Times {
 impl Part {
     /// Why nothing of it counts, whatever else was counted.
     fn check(&self) -> Result<(), Refused> {
-        if let Some(host) = self.seen.twice() {
-            let host = host.to_owned();
+        if let Some(host) = self.twice.clone() {
             return Err(Refused::Twice { host });
         }
         if self.captures.is_empty() && self.unknown > 0 {
@@ -258,11 +214,9 @@ impl Refused {
     }
 }
 
-/// The sums of all files.
 #[derive(Debug)]
 pub struct Fleet {
     pub asked: Asked,
-    /// Which place each setting has.
     pub places: Places,
     level: Level,
     units: BTreeMap<Unit, OfUnit>,
@@ -276,7 +230,6 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Before the first file.
     pub fn new(asked: Asked) -> Self {
         Self {
             asked,
@@ -309,7 +262,7 @@ impl Fleet {
                 span_ns: capture.end_unix_ns - capture.start_unix_ns,
                 cohorts,
             };
-            let unit = self.units.entry(Unit::of(self.level, &capture));
+            let unit = self.units.entry(capture.at(self.level));
             unit.or_default().fold(&of_capture);
         }
         self.settle();
@@ -340,33 +293,27 @@ impl Fleet {
         }
     }
 
-    /// Kind of the units.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The units, in order.
     pub fn units(&self) -> &BTreeMap<Unit, OfUnit> {
         &self.units
     }
 
-    /// How many captures of a host there are.
     pub fn captures_of(&self, host: &str) -> usize {
         self.times.get(host).map_or(0, |times| times.0.len())
     }
 
-    /// How many hosts, days and captures there are.
     pub fn counts(&self) -> [usize; 3] {
         [self.times.len(), self.days.len(), self.captures]
     }
 
-    /// The cohorts, each with its sums.
     pub fn cohorts(&self) -> BTreeMap<Cohort, Cell> {
         let all: OfUnit = folded(self.units.values());
         all.cohorts
     }
 
-    /// Sums of all cohorts.
     pub fn total(&self) -> Cell {
         let mut total = Cell::new(self.places.count());
         let cells = self.units.values().flat_map(|of| of.cohorts.values());

@@ -87,7 +87,6 @@ struct OfHost {
 }
 
 impl VmSums {
-    /// Before the first row.
     pub fn new(asked: &Asked, level: Level, chosen: &Chosen) -> Self {
         Self {
             asked: asked.clone(),
@@ -99,7 +98,6 @@ impl VmSums {
         }
     }
 
-    /// Adds rows of a VM.
     pub fn add_rows<'a>(
         &mut self,
         host: &Host,
@@ -121,7 +119,7 @@ impl VmSums {
         });
         of.has_ceiling |= vm.own_ceiling_ns.is_some();
         of.takes_ceiling &= takes_caps(host);
-        let unit = of.units.entry(Unit::of(self.level, &CaptureOf::of(host)));
+        let unit = of.units.entry(CaptureOf::of(host).at(self.level));
         let of_unit = unit.or_insert_with(|| Cell::new(slots.count()));
         let cost = cost(host, vm, self.asked.weight_milli);
         let mut last = 0;
@@ -202,13 +200,11 @@ impl OfVm {
 #[derive(Debug, Clone)]
 pub struct VmAnswer {
     pub host: String,
-    /// Its name; `None` of halts whose VM is not known.
     pub name: Option<String>,
     pub cohort: Cohort,
     pub halts: u64,
     /// It has a ceiling, which no parameter reaches.
     pub has_ceiling: bool,
-    /// Under the setting in force.
     pub in_force: Costed,
     /// Under what its cohort takes; where no cohort changes, under the one setting.
     pub then: Costed,

@@ -23,7 +23,6 @@ use crate::replay::Sums;
 use crate::stats::Interval;
 use crate::stats::bootstrap::bootstrap;
 
-/// Goal of a recommendation: a name for people, and the aim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
     /// `density`, `balanced` or `latency`.
@@ -70,7 +69,6 @@ crate::names! {
 }
 
 impl Verdict {
-    /// Whether a setting is to be written.
     pub fn changes(self) -> bool {
         matches!(self, Self::Change | Self::ObeyLimit)
     }
@@ -232,7 +230,6 @@ fn hangs_on<S>(own: &Finalist<S>, other: &Finalist<S>, aim: &Aim) -> Option<Doub
     least.doubt
 }
 
-/// Recommends for a goal.
 pub fn advise<S: Candidate>(inputs: &Inputs, of: &FinalRound<S>, goal: &Goal) -> Advice<S> {
     let judge = Judge {
         inputs,
@@ -313,7 +310,6 @@ fn is_over_limit<S>(inputs: &Inputs, in_force: &Finalist<S>, aim: &Aim) -> bool 
     aim.max_poll_cpu_percent.is_some_and(is_over)
 }
 
-/// Picks among the settings of a final.
 struct Judge<'a, S> {
     inputs: &'a Inputs,
     of: &'a FinalRound<S>,

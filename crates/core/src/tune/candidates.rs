@@ -34,12 +34,10 @@ pub const LONGEST_NS: u32 = 1_000_000;
 /// Shortest ceiling and first window that are sought, in nanoseconds.
 pub const SHORTEST_NS: u32 = 1_000;
 
-/// Parameters that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// It has a window that adapts, and with it `grow` and `shrink`.
     pub adapts: bool,
-    /// It has the parameter `grow_start`.
     pub grow_start: bool,
     pub polls: bool,
 }
@@ -72,7 +70,9 @@ pub trait Candidate: Copy + PartialEq + Send + Sync {
 
     fn changes(&self, from: &Self, terms: &Terms) -> u32;
 
-    fn is_off(&self) -> bool;
+    fn is_off(&self) -> bool {
+        self.key()[0] == 0
+    }
 }
 
 impl Candidate for Knobs {
@@ -84,19 +84,19 @@ impl Candidate for Knobs {
     }
 
     fn grid(terms: &Terms) -> Vec<Self> {
-        let mut first = grid(terms.rule(), &terms.in_force, terms.moves());
+        let mut first = grid(terms);
         let named = Self::named(terms).into_iter();
         first.extend(named.take(if terms.ceiling_only { 1 } else { 2 }));
         first
     }
 
     fn around(inputs: &Inputs, found: &[Found], aim: &Aim, steps: &[f64]) -> Vec<Self> {
-        let (rule, moves) = (inputs.terms.rule(), inputs.terms.moves());
+        let terms = &inputs.terms;
         let best = search::best(found, aim, inputs, search::AROUND).into_iter();
         let mut around: Vec<Self> = best
-            .flat_map(|best| neighbours(rule, &best.knobs, steps, moves))
+            .flat_map(|best| neighbours(terms, &best.knobs, steps))
             .collect();
-        if moves == Moves::All && Reach::of(rule).grow_start {
+        if !terms.ceiling_only && Reach::of(terms.rule()).grow_start {
             around.extend(around_fixed(inputs, found, aim, steps));
         }
         around
@@ -122,18 +122,6 @@ impl Candidate for Knobs {
     fn changes(&self, from: &Self, terms: &Terms) -> u32 {
         Reach::of(terms.rule()).changes(self, from)
     }
-
-    fn is_off(&self) -> bool {
-        self.halt_poll_ns == 0
-    }
-}
-
-/// Which parameters a search may move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moves {
-    /// All that the kernel has.
-    All,
-    Ceiling,
 }
 
 impl Reach {
@@ -153,7 +141,6 @@ impl Reach {
         off || (a.halt_poll_ns == b.halt_poll_ns && adapts && starts)
     }
 
-    /// How many parameters differ.
     pub fn changes(&self, a: &Knobs, b: &Knobs) -> u32 {
         let ceiling = u32::from(a.halt_poll_ns != b.halt_poll_ns);
         let pair = u32::from(a.grow != b.grow) + u32::from(a.shrink != b.shrink);
@@ -162,114 +149,74 @@ impl Reach {
     }
 }
 
-/// The whole grid. Where a parameter makes no difference it is as in `in_force`.
-pub fn grid(rule: Rule, in_force: &Knobs, moves: Moves) -> Vec<Knobs> {
-    let mut grid = Vec::new();
-    if moves == Moves::Ceiling {
-        let ceiling = |halt_poll_ns| Knobs {
-            halt_poll_ns,
-            ..*in_force
-        };
-        return CEILINGS_NS.map(ceiling).to_vec();
+/// The whole grid. Where a parameter makes no difference it is as in force.
+pub fn grid(terms: &Terms) -> Vec<Knobs> {
+    let (reach, in_force) = (Reach::of(terms.rule()), &terms.in_force);
+    if terms.ceiling_only {
+        return CEILINGS_NS.map(|ns| with_ceiling(in_force, ns)).to_vec();
     }
-    if Reach::of(rule).polls {
-        for ceiling_ns in CEILINGS_NS {
-            put_ceiling(rule, in_force, ceiling_ns, &mut grid);
+    let mut grid = Vec::new();
+    for ceiling_ns in CEILINGS_NS.into_iter().filter(|_| reach.polls) {
+        if ceiling_ns == 0 || !reach.adapts {
+            grid.push(with_ceiling(in_force, ceiling_ns));
+            continue;
+        }
+        let first = FIRST_WINDOWS_NS.into_iter().filter(|&ns| ns < ceiling_ns);
+        let (starts, grows) = if reach.grow_start {
+            (first.collect(), GROWS)
+        } else {
+            (vec![in_force.grow_start], [2, 4, AT_ONCE])
+        };
+        for grow_start in starts {
+            for grow in grows {
+                let with = |shrink| Knobs::of([ceiling_ns, grow, grow_start, shrink]);
+                grid.extend(SHRINKS.map(with));
+            }
+        }
+        if reach.grow_start {
+            grid.extend([fixed(ceiling_ns), toggle(ceiling_ns, in_force)]);
         }
     }
     grid
 }
 
-fn put_ceiling(rule: Rule, in_force: &Knobs, ceiling_ns: u32, grid: &mut Vec<Knobs>) {
-    let reach = Reach::of(rule);
-    let base = Knobs {
-        halt_poll_ns: ceiling_ns,
-        ..*in_force
-    };
-    if ceiling_ns == 0 || !reach.adapts {
-        grid.push(base);
-        return;
-    }
-    if !reach.grow_start {
-        for grow in [2, 4, AT_ONCE] {
-            for shrink in SHRINKS {
-                grid.push(Knobs {
-                    grow,
-                    shrink,
-                    ..base
-                });
-            }
-        }
-        return;
-    }
-    for grow_start in FIRST_WINDOWS_NS.into_iter().filter(|&ns| ns < ceiling_ns) {
-        for grow in GROWS {
-            for shrink in SHRINKS {
-                grid.push(Knobs {
-                    grow,
-                    grow_start,
-                    shrink,
-                    ..base
-                });
-            }
-        }
-    }
-    grid.push(fixed(ceiling_ns));
-    grid.push(toggle(ceiling_ns, in_force));
-}
-
 /// A factor that takes the first window of old kernels to any ceiling in one step.
 const AT_ONCE: u32 = LONGEST_NS / GROW_START;
 
+/// A setting with another ceiling, in nanoseconds.
+pub fn with_ceiling(knobs: &Knobs, halt_poll_ns: u32) -> Knobs {
+    Knobs {
+        halt_poll_ns,
+        ..*knobs
+    }
+}
+
 /// A window of one length, from the first short halt on.
 pub fn fixed(ceiling_ns: u32) -> Knobs {
-    Knobs {
-        halt_poll_ns: ceiling_ns,
-        grow: 1,
-        grow_start: ceiling_ns,
-        shrink: 1,
-    }
+    Knobs::of([ceiling_ns, 1, ceiling_ns, 1])
 }
 
 /// The same on any kernel that polls: where there is no `grow_start`, a factor takes the window to the
 /// ceiling at once.
 pub fn threshold(reach: Reach, in_force: &Knobs, ceiling_ns: u32) -> Knobs {
-    let ceiling = Knobs {
-        halt_poll_ns: ceiling_ns,
-        ..*in_force
-    };
     match reach {
-        _ if ceiling_ns == 0 => ceiling,
-        Reach {
-            grow_start: true, ..
-        } => fixed(ceiling_ns),
-        Reach { adapts: true, .. } => Knobs {
-            grow: AT_ONCE,
-            shrink: 1,
-            ..ceiling
-        },
-        _ => ceiling,
+        _ if ceiling_ns == 0 || !reach.adapts => with_ceiling(in_force, ceiling_ns),
+        _ if reach.grow_start => fixed(ceiling_ns),
+        _ => Knobs::of([ceiling_ns, AT_ONCE, in_force.grow_start, 1]),
     }
 }
 
 /// All or nothing, by the last halt.
 pub fn toggle(ceiling_ns: u32, in_force: &Knobs) -> Knobs {
-    Knobs {
-        halt_poll_ns: ceiling_ns,
-        // Whatever the factor, the ceiling is the end.
-        grow: in_force.grow.max(1),
-        grow_start: ceiling_ns,
-        shrink: if in_force.shrink == 1 {
-            0
-        } else {
-            in_force.shrink
-        },
-    }
+    let shrink = Some(in_force.shrink).filter(|&divisor| divisor != 1);
+    // Whatever the factor, the ceiling is the end.
+    let grow = in_force.grow.max(1);
+    Knobs::of([ceiling_ns, grow, ceiling_ns, shrink.unwrap_or(0)])
 }
 
 /// Settings around one, each a step away. `steps` are factors for times.
-pub fn neighbours(rule: Rule, around: &Knobs, steps: &[f64], moves: Moves) -> Vec<Knobs> {
-    let reach = Reach::of(rule);
+pub fn neighbours(terms: &Terms, around: &Knobs, steps: &[f64]) -> Vec<Knobs> {
+    let reach = Reach::of(terms.rule());
     if around.halt_poll_ns == 0 || !reach.polls {
         return Vec::new();
     }
@@ -278,43 +225,29 @@ pub fn neighbours(rule: Rule, around: &Knobs, steps: &[f64], moves: Moves) -> Ve
     let scaled = |ns, step| scaled(ns, step, SHORTEST_NS..=LONGEST_NS);
     for &step in steps {
         let ceiling_ns = scaled(around.halt_poll_ns, step);
-        let grow_start = scaled(around.grow_start, step);
-        let with_ceiling = Knobs {
-            halt_poll_ns: ceiling_ns,
-            ..*around
-        };
-        if !reach.adapts || !reach.grow_start || moves == Moves::Ceiling {
-            found.push(with_ceiling);
+        let moved = with_ceiling(around, ceiling_ns);
+        if !reach.grow_start || terms.ceiling_only {
+            found.push(moved);
             continue;
         }
-        let both = Knobs {
-            grow_start: if is_at_ceiling {
-                ceiling_ns
-            } else {
-                grow_start
-            },
-            ..with_ceiling
+        let grow_start = scaled(around.grow_start, step);
+        let with = |of: Knobs, grow_start| Knobs { grow_start, ..of };
+        let first_ns = if is_at_ceiling {
+            ceiling_ns
+        } else {
+            grow_start
         };
-        found.extend([
-            both,
-            with_ceiling,
-            Knobs {
-                grow_start,
-                ..*around
-            },
-        ]);
+        found.extend([with(moved, first_ns), moved, with(*around, grow_start)]);
     }
-    if reach.adapts && moves == Moves::All {
-        for grow in [around.grow - u32::from(around.grow > 1), around.grow + 1] {
-            found.push(Knobs { grow, ..*around });
-        }
-        for shrink in [0, 1, 2, 3, 4, 8] {
-            found.push(Knobs { shrink, ..*around });
-        }
+    if terms.ceiling_only {
+        return found;
     }
-    found.retain(|knobs| {
-        moves == Moves::Ceiling || !reach.grow_start || knobs.grow_start <= knobs.halt_poll_ns
-    });
+    if reach.adapts {
+        let grows = [around.grow - u32::from(around.grow > 1), around.grow + 1];
+        found.extend(grows.map(|grow| Knobs { grow, ..*around }));
+        found.extend([0, 1, 2, 3, 4, 8].map(|shrink| Knobs { shrink, ..*around }));
+    }
+    found.retain(|knobs| !reach.grow_start || knobs.grow_start <= knobs.halt_poll_ns);
     found
 }
 
@@ -326,8 +259,7 @@ fn around_fixed(inputs: &Inputs, found: &[Found], aim: &Aim, steps: &[f64]) -> V
     let Some(best) = search::best(&fixed, aim, inputs, 1).first().copied() else {
         return Vec::new();
     };
-    let rule = inputs.terms.rule();
-    let mut around = neighbours(rule, &best.knobs, steps, Moves::All);
+    let mut around = neighbours(&inputs.terms, &best.knobs, steps);
     let latency_ns = inputs.seats.iter().map(|seated| seated.table.median(0));
     let above_ns = u64::from(best.knobs.halt_poll_ns) + latency_ns.max().unwrap_or(0);
     if let Ok(ceiling_ns) = u32::try_from(above_ns) {

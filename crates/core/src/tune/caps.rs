@@ -5,18 +5,19 @@
 //! `halt_poll_ns` that is best for them together. A VM may have a goal of its own.
 //!
 //! A window that adapts can lock itself in or out, so a setting counts as it does from the worse of both starts.
-//! Ceilings are chosen on the part that fits, and all figures are those of the validation half.
+//! Ceilings are chosen on the part that fits, and all figures are those of the validation half. VMs are played batch by
+//! batch, so that the results of all VMs under all settings are not in memory at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::advice::{self, Comparison};
 use super::doubt::Doubt;
 use super::figures;
 use super::final_round::FinalRound;
-use super::inputs::Inputs;
+use super::inputs::{Inputs, VcpuInput};
 use super::pool::Pool;
 use super::search::Aim;
-use super::stage::{CeilingsOf, Entry, Part};
+use super::stage::{self, CeilingsOf, Entry, Part};
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::kvm::ceiling::CeilingRule;
@@ -25,18 +26,7 @@ use crate::replay::Cost;
 use crate::replay::Sums;
 use crate::stats::Interval;
 
-use self::choose::Own;
-use self::crowd::{Crowd, Tally, crowds};
-
 mod choose;
-mod crowd;
-
-/// Proposed ceiling of a VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cap {
-    pub vm: VmIndex,
-    pub ceiling_ns: u32,
-}
 
 /// Mean cost of halts, in nanoseconds of CPU, each VM by its own goal.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
@@ -56,6 +46,8 @@ pub struct Costs {
 pub struct Group {
     /// The VM; `None` for those that get no ceiling.
     pub vm: Option<VmIndex>,
+    /// Its ceiling, in nanoseconds; `halt_poll_ns` of those that get none.
+    pub ceiling_ns: u32,
     /// Halts of the validation half, as recorded.
     pub halts: u64,
     pub costs: Costs,
@@ -68,7 +60,6 @@ pub struct Caps {
     pub one: Knobs,
     /// The host's parameters that go with the ceilings.
     pub knobs: Knobs,
-    pub vms: Vec<Cap>,
     /// Cost of the ceilings less that of the one setting, as a share of the latter.
     pub cost_share: Interval,
     /// They and their parameters against what is in force.
@@ -104,84 +95,61 @@ pub fn search(
     };
     let [current, one] = [in_force, *base].map(|entry| vec![entry; crowds.len()]);
     let [current, one]: [&[Entry]; 2] = [&current, &one];
-    let [of_current, of_one] = crowd::tallies(inputs, &crowds, [current, one], Part::Whole, pool);
-    let taken = Three {
-        own: own.tally.clone(),
-        current: of_current,
-        one: of_one,
-    };
+    let [of_current, of_one] = tallies(inputs, &crowds, [current, one], Part::Whole, pool);
+    let taken = [own.tally, of_current, of_one];
     let doubted = |doubt: Doubt| {
         let choices = [&*own.entries, current, one];
-        doubt.is_asked(inputs).then(|| {
-            let tallies = crowd::tallies(inputs, &crowds, choices, Part::Doubted(doubt), pool);
-            let [own, current, one] = tallies;
-            Three { own, current, one }
-        })
+        let played = || tallies(inputs, &crowds, choices, Part::Doubted(doubt), pool);
+        doubt.is_asked(inputs).then(played)
     };
-    let otherwise: Vec<Three> = Doubt::ALL.into_iter().filter_map(doubted).collect();
-    let against = |than: fn(&Three) -> &Tally| {
+    let otherwise: Vec<[Tally; 3]> = Doubt::ALL.into_iter().filter_map(doubted).collect();
+    // The ceilings against the setting in force, and against the one setting.
+    let against = |than: usize| {
         let compared =
-            |of: &Three| advice::compare(inputs, of.own.blocks(), than(of).blocks(), aim);
+            |of: &[Tally; 3]| advice::compare(inputs, of[0].blocks(), of[than].blocks(), aim);
         let otherwise = otherwise.iter().map(compared);
         otherwise.fold(compared(&taken), |all, one| all.out_to(&one))
     };
-    let judged = Sums::total(own.tally.blocks());
-    let tallies = [&taken.current, &taken.one, &taken.own];
-    let groups = groups(inputs, &crowds, tallies, aim, pool)?;
+    let judged = Sums::total(taken[0].blocks());
+    let groups = groups(inputs, &crowds, (&own.entries, &taken), aim, pool)?;
     let caps = Caps {
         one: base.knobs,
         knobs: own.knobs,
-        cost_share: against(|of| &of.one).cost_share,
-        against_in_force: against(|of| &of.current),
+        cost_share: against(2).cost_share,
+        against_in_force: against(1),
         judged,
         is_over_limit: inputs.judged_wall.poll_cpu_percent(&judged) > aim.limit_percent(),
         costs: total(&groups),
         groups,
-        vms: caps(&crowds, &own),
     };
-    let gains_nothing = |of: &Three| of.gain(&aim.cost) <= 0.0;
+    let gains_nothing = |[own, _, one]: &[Tally; 3]| {
+        let [own, one] = [own, one].map(|tally| Sums::total(tally.blocks()));
+        own.gain_on(&one, &aim.cost) <= 0.0
+    };
     let hangs = caps.cost_share.value < 0.0 && otherwise.iter().any(gains_nothing);
     Ok((!hangs).then_some(caps))
 }
 
-/// Tallies of the ceilings, of the setting in force, and of the one setting.
-struct Three {
-    own: Tally,
-    current: Tally,
-    one: Tally,
-}
-
-impl Three {
-    fn gain(&self, cost: &Cost) -> f64 {
-        let [own, one] = [&self.own, &self.one].map(|tally| Sums::total(tally.blocks()));
-        own.gain_on(&one, cost)
-    }
-}
-
-fn caps(crowds: &[Crowd<'_>], own: &Own) -> Vec<Cap> {
-    let cap = |(crowd, entry): (&Crowd<'_>, &Entry)| match (crowd.vm, entry.ceilings) {
-        (Some(vm), CeilingsOf::Caps(ceiling_ns)) => Some(Cap { vm, ceiling_ns }),
-        _ => None,
-    };
-    crowds.iter().zip(&own.entries).filter_map(cap).collect()
-}
-
-/// Costs of each crowd's halts: as recorded, under the one setting, with ceilings; and the oracle's cost.
+/// Costs of each crowd's halts: with ceilings, as recorded, under the one setting; and the oracle's cost.
 fn groups(
     inputs: &Inputs,
     crowds: &[Crowd<'_>],
-    tallies: [&Tally; 3],
+    (entries, tallies): (&[Entry], &[Tally; 3]),
     aim: &Aim,
     pool: &impl Pool,
 ) -> Result<Vec<Group>, SpecError> {
     let cost: &Cost = &aim.cost;
     let group = |(at, crowd): (usize, &Crowd<'_>)| {
         let of = |tally: &Tally| tally.each[at].cost_per_halt_ns(cost);
-        let [current_ns, one_ns, own_ns] = tallies.map(of);
+        let [own_ns, current_ns, one_ns] = tallies.each_ref().map(of);
         let oracle = figures::oracle(inputs, &crowd.seats, cost, pool)?;
         Ok(Group {
             vm: crowd.vm,
-            halts: tallies[0].each[at].halts,
+            ceiling_ns: match entries[at].ceilings {
+                CeilingsOf::Caps(ns) => ns,
+                _ => entries[at].knobs.halt_poll_ns,
+            },
+            halts: tallies[1].each[at].halts,
             costs: Costs {
                 current_ns,
                 one_ns,
@@ -207,4 +175,80 @@ fn total(groups: &[Group]) -> Costs {
         own_ns: mean(|costs| costs.own_ns),
         oracle_ns: mean(|costs| costs.oracle_ns),
     }
+}
+
+/// Crowds that are played at once. In parts each takes some 3 kB, under all ceilings.
+const BATCH: usize = if cfg!(test) { 1 } else { 256 };
+
+/// The vCPUs of a VM, or of all that follow.
+struct Crowd<'a> {
+    vm: Option<VmIndex>,
+    seats: Vec<&'a VcpuInput>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    /// The part that fits, then the blocks that judge.
+    all: Vec<Sums>,
+    /// Crowd by crowd, of the parts that judge.
+    each: Vec<Sums>,
+}
+
+impl Tally {
+    fn blocks(&self) -> &[Sums] {
+        self.all.get(1..).unwrap_or_default()
+    }
+}
+
+/// Each VM that can have a ceiling, then all others.
+fn crowds<'a>(inputs: &'a Inputs, settable: &BTreeSet<VmIndex>) -> Vec<Crowd<'a>> {
+    let mut by_vm: BTreeMap<(bool, Option<VmIndex>), Crowd<'a>> = BTreeMap::new();
+    for seated in &inputs.seats {
+        let vm = seated.seat.vm.filter(|vm| settable.contains(vm));
+        let crowd = by_vm.entry((vm.is_none(), vm)).or_insert_with(|| Crowd {
+            vm,
+            seats: Vec::new(),
+        });
+        crowd.seats.push(seated);
+    }
+    by_vm.into_values().collect()
+}
+
+/// Tallies of several choices, which have an entry for each crowd: one pass over a crowd's halts plays all choices.
+fn tallies<const N: usize>(
+    inputs: &Inputs,
+    crowds: &[Crowd<'_>],
+    choices: [&[Entry]; N],
+    part: Part,
+    pool: &impl Pool,
+) -> [Tally; N] {
+    let mut tallies: [Tally; N] = std::array::from_fn(|_| Tally::default());
+    for first in (0..crowds.len()).step_by(BATCH) {
+        let batch = first..crowds.len().min(first + BATCH);
+        // Those with the same entries go side by side.
+        let mut alike: Vec<([Entry; N], Vec<usize>)> = Vec::new();
+        for at in batch.clone() {
+            let entries = choices.map(|choice| choice[at]);
+            match alike.iter_mut().find(|(other, _)| *other == entries) {
+                Some((_, places)) => places.push(at),
+                None => alike.push((entries, vec![at])),
+            }
+        }
+        let mut played = vec![Vec::new(); batch.len()];
+        for (entries, places) in alike {
+            let seats: Vec<_> = places.iter().map(|&at| crowds[at].seats.clone()).collect();
+            let parts = stage::play_each(inputs, &seats, &entries, part, "caps", pool);
+            for (at, parts) in places.into_iter().zip(parts) {
+                played[at - first] = parts;
+            }
+        }
+        for of_crowd in &played {
+            for (tally, parts) in tallies.iter_mut().zip(of_crowd) {
+                Sums::add_parts(&mut tally.all, parts);
+                let judging = parts.get(1..).unwrap_or_default();
+                tally.each.push(Sums::total(judging));
+            }
+        }
+    }
+    tallies
 }

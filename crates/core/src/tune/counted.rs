@@ -37,7 +37,6 @@ pub struct Counted {
     pub halts: u64,
     /// Halts of which it is not.
     pub gap_unknown: u64,
-    /// Halts that slept.
     pub blocks: u64,
     /// Polls in a thousand that another task cut short; 0 where unknown.
     pub cut_milli: u64,
@@ -252,7 +251,6 @@ fn polled_ns(rows: &[HaltCounts]) -> u64 {
     total(hists.map(LogHist::sum))
 }
 
-/// One end of what a threshold comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bound {
     /// Cost in thousandths of a nanosecond of CPU.
@@ -282,16 +280,13 @@ pub struct InForce {
     pub known_milli: Option<u128>,
 }
 
-/// Recommendation from histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountedAdvice {
     /// The threshold in nanoseconds; 0 does not poll.
     pub threshold_ns: u64,
     /// The parameters that make it.
     pub knobs: Knobs,
-    /// Outcome of the threshold.
     pub bounds: Bounds,
-    /// Cost of the setting in force.
     pub in_force: InForce,
     /// Better even in the worst case, or beyond what polling may take as things are.
     pub changes: bool,

@@ -14,15 +14,12 @@ use crate::stats::Fold;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
-    /// A setting of the module.
     Setting(Entry),
-    /// A setting of the guest's governor.
     Guest(Entry<Params>),
     /// Another policy, built upon the setting in force.
     Policy(Spec),
 }
 
-/// Result of a subject.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Played {
     pub outcome: Outcome,
@@ -81,7 +78,6 @@ pub(super) fn figures_after(
     cost: &Cost,
     pool: &impl Pool,
 ) -> Result<Vec<Played>, SpecError> {
-    let (subjects, places) = once(inputs, subjects);
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
     let batches: Vec<&[VcpuInput]> = inputs.batches().collect();
     let pieces = pool.each(
@@ -101,35 +97,12 @@ pub(super) fn figures_after(
         let first = (number % chunks.len()) * TOGETHER;
         add(&mut outcomes[first..], piece?);
     }
-    Ok(places.into_iter().map(|at| outcomes[at].clone()).collect())
+    Ok(outcomes)
 }
 
 fn add(sums: &mut [Played], outcomes: Vec<Played>) {
     for (sum, outcome) in sums.iter_mut().zip(outcomes) {
         sum.fold(&outcome);
-    }
-}
-
-/// Each that differs, and where each of all is among them: the setting in force may be the default.
-fn once(inputs: &Inputs, subjects: &[Subject]) -> (Vec<Subject>, Vec<usize>) {
-    let mut differ: Vec<Subject> = Vec::new();
-    let places = subjects.iter().map(|subject| {
-        let same = |other: &Subject| are_same(inputs, subject, other);
-        differ.iter().position(same).unwrap_or_else(|| {
-            differ.push(subject.clone());
-            differ.len() - 1
-        })
-    });
-    let places = places.collect();
-    (differ, places)
-}
-
-fn are_same(inputs: &Inputs, one: &Subject, other: &Subject) -> bool {
-    match (one, other) {
-        (Subject::Setting(one), Subject::Setting(other)) => {
-            one.does_the_same(other, inputs) && one.start == other.start
-        }
-        _ => one == other,
     }
 }
 

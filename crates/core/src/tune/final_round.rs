@@ -44,17 +44,14 @@ impl Finalist<Knobs> {
 }
 
 impl<S> Finalist<S> {
-    /// Totals of the part that fits.
     pub fn fit(&self) -> Sums {
         self.parts.first().copied().unwrap_or_default()
     }
 
-    /// The blocks of the validation half.
     pub fn blocks(&self) -> &[Sums] {
         self.parts.get(1..).unwrap_or_default()
     }
 
-    /// Totals of the validation half.
     pub fn judged(&self) -> Sums {
         Sums::total(self.blocks())
     }
@@ -95,7 +92,6 @@ impl<S> Finalist<S> {
     }
 }
 
-/// Everything that came into the final.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinalRound<S = Knobs> {
     /// The setting in force, with each VM's own ceiling, from the start that came nearer to what was
@@ -107,7 +103,6 @@ pub struct FinalRound<S = Knobs> {
 }
 
 impl<S> FinalRound<S> {
-    /// All of them: in force, the default, the others.
     pub fn all(&self) -> impl Iterator<Item = &Finalist<S>> {
         let first = [&self.in_force, &self.default].into_iter();
         first.chain(&self.others)
@@ -119,37 +114,22 @@ impl<S> FinalRound<S> {
     }
 }
 
-/// How many settings are taken out of a round.
-struct Places {
-    /// The cheapest for each aim.
-    best: usize,
-    /// For each aim the simplest, among settings that cost about as little.
-    simplest: usize,
-    of_front: usize,
-}
+/// How many settings come into the next round: for each aim the cheapest, and the simplest of those that cost about as
+/// little; then of the front.
+type Places = [usize; 3];
 
-impl Places {
-    /// Out of the search, whose costs may be those of a sample.
-    const OF_SEARCH: Self = Self {
-        best: 16,
-        simplest: 8,
-        of_front: 32,
-    };
+/// Out of the search, whose costs may be those of a sample.
+const OF_SEARCH: Places = [16, 8, 32];
 
-    /// Out of the round after it.
-    const OF_FIT: Self = Self {
-        best: 4,
-        simplest: 4,
-        of_front: 16,
-    };
-}
+/// Out of the round after it.
+const OF_FIT: Places = [4, 4, 16];
 
 /// Settings of a round that come into the next.
 fn wanted<S: Candidate>(
     inputs: &Inputs,
     found: &[Found<S>],
     aims: &[Aim],
-    places: &Places,
+    [best, simplest, of_front]: Places,
 ) -> Vec<S> {
     let mut wanted: Vec<S> = Vec::new();
     let mut want = |knobs: S| {
@@ -158,8 +138,8 @@ fn wanted<S: Candidate>(
         }
     };
     for aim in aims {
-        let best = search::best(found, aim, inputs, places.best);
-        let simplest = search::simplest(found, aim, inputs, places.simplest);
+        let best = search::best(found, aim, inputs, best);
+        let simplest = search::simplest(found, aim, inputs, simplest);
         for found in best.into_iter().chain(simplest) {
             want(found.knobs);
         }
@@ -167,7 +147,7 @@ fn wanted<S: Candidate>(
     let points: Vec<pareto::Point> = (found.iter())
         .map(|found| (found.fit.poll_ns, found.fit.latency_ns))
         .collect();
-    for index in pareto::thin(&pareto::front(&points), &points, places.of_front) {
+    for index in pareto::thin(&pareto::front(&points), &points, of_front) {
         want(found[index].knobs);
     }
     wanted
@@ -178,10 +158,7 @@ fn ceilings(in_force: &Knobs, found: &[Found]) -> Vec<Knobs> {
     let ceilings_ns: BTreeSet<u32> = found.iter().map(|found| found.knobs.halt_poll_ns).collect();
     (ceilings_ns.into_iter())
         .filter(|ns| candidates::CEILINGS_NS.contains(ns) && *ns != in_force.halt_poll_ns)
-        .map(|halt_poll_ns| Knobs {
-            halt_poll_ns,
-            ..*in_force
-        })
+        .map(|ns| candidates::with_ceiling(in_force, ns))
         .collect()
 }
 
@@ -222,14 +199,14 @@ pub(super) fn others<S: Candidate>(
     aims: &[Aim],
     pool: &impl Pool,
 ) -> Vec<S> {
-    let mut others = wanted(inputs, found, aims, &Places::OF_SEARCH);
+    let mut others = wanted(inputs, found, aims, OF_SEARCH);
     others.retain(|knobs| !first.contains(knobs));
     if search::one_in(inputs, search::MOST_HALTS) > 1 {
         let larger = Part::Fit(search::one_in(inputs, MOST_HALTS));
         let many = first.len();
         first.append(&mut others);
         let found = search::play(inputs, first, larger, "fit", pool);
-        let next = |found| wanted(inputs, found, aims, &Places::OF_FIT);
+        let next = |found| wanted(inputs, found, aims, OF_FIT);
         (first, others) = (next(&found[..many]), next(&found));
         others.retain(|knobs| !first.contains(knobs));
     }
@@ -283,16 +260,10 @@ fn near(inputs: &Inputs, of: &Knobs) -> [Entry; 2] {
     let lower = (ceiling_ns - step_ns, Start::Zero);
     let higher = (ceiling_ns.saturating_add(step_ns), Start::Ceiling);
     [lower, higher].map(|(halt_poll_ns, start)| {
-        let is_at_ceiling = of.grow_start == ceiling_ns;
-        let knobs = Knobs {
-            halt_poll_ns,
-            grow_start: if is_at_ceiling {
-                halt_poll_ns
-            } else {
-                of.grow_start
-            },
-            ..*of
-        };
+        let mut knobs = candidates::with_ceiling(of, halt_poll_ns);
+        if of.grow_start == ceiling_ns {
+            knobs.grow_start = halt_poll_ns;
+        }
         Entry {
             start,
             ..Entry::new(knobs)

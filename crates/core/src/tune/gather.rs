@@ -63,19 +63,12 @@ struct Taken {
     samples: Vec<Sample>,
     recorded: Recorded,
     polls: Vec<RecordedPoll>,
-    /// Halts without a wake-up latency, in order.
-    owed: Vec<Owed>,
+    /// Halts whose wake-up latency is to be taken from a table: their places in order, and the classes of their sleeps.
+    owed: Vec<(usize, usize)>,
     /// The ceiling at the first halt, and whether it is its VM's own.
     ceiling_ns: Option<u32>,
     is_own: bool,
     first_window_ns: Option<u32>,
-}
-
-/// A halt whose wake-up latency is to be taken from a table.
-#[derive(Debug)]
-struct Owed {
-    at: usize,
-    slept_class: usize,
 }
 
 impl Gather {
@@ -201,10 +194,8 @@ impl Taken {
     fn halt(&mut self, halt: &Halt) {
         let (sample, owed) = Sample::without_table(halt);
         self.recorded.halt(halt);
-        self.owed.extend(owed.map(|slept_class| Owed {
-            at: self.samples.len(),
-            slept_class,
-        }));
+        let at = self.samples.len();
+        self.owed.extend(owed.map(|slept_class| (at, slept_class)));
         self.samples.push(sample);
     }
 
@@ -217,9 +208,8 @@ impl Taken {
     ) -> Result<VcpuInput, SessionError> {
         let table = survey.table(seat, common);
         let table = table.ok_or(SessionError::NoLatency)?;
-        for owed in &self.owed {
-            let sample = &mut self.samples[owed.at];
-            sample.settle(table.at(owed.slept_class, owed.at as u64).0);
+        for &(at, slept_class) in &self.owed {
+            self.samples[at].settle(table.at(slept_class, at as u64).0);
         }
         let own = self
             .ceiling_ns

@@ -7,11 +7,10 @@
 //!
 //! For comparison with settings of the host, [`exits_as`] adds their exits: under such a setting each halt exits.
 
-mod grid;
 #[cfg(test)]
 mod test;
 
-use super::candidates::Candidate;
+use super::candidates::{self, Candidate, SHORTEST_NS};
 use super::figures;
 use super::final_round::{self, FinalRound};
 use super::inputs::{Inputs, Terms, VcpuInput};
@@ -39,14 +38,14 @@ impl Candidate for Params {
     }
 
     fn grid(terms: &Terms) -> Vec<Self> {
-        let mut first = grid::grid(&terms.governor.in_force);
+        let mut first = grid(&terms.governor.in_force);
         first.extend(Self::named(terms));
         first
     }
 
     fn around(inputs: &Inputs, found: &[Found<Self>], aim: &Aim, steps: &[f64]) -> Vec<Self> {
         let best = search::best(found, aim, inputs, search::AROUND).into_iter();
-        best.flat_map(|best| grid::neighbours(&best.knobs, steps))
+        best.flat_map(|best| neighbours(&best.knobs, steps))
             .collect()
     }
 
@@ -86,10 +85,6 @@ impl Candidate for Params {
     fn changes(&self, from: &Self, _: &Terms) -> u32 {
         let differ = self.key().into_iter().zip(from.key());
         differ.map(|(own, other)| u32::from(own != other)).sum()
-    }
-
-    fn is_off(&self) -> bool {
-        self.guest_halt_poll_ns == 0
     }
 }
 
@@ -161,7 +156,6 @@ pub fn exits_as(parts: &[Sums], never_polls: &[Sums]) -> Vec<Sums> {
     parts.iter().zip(never_polls).map(with).collect()
 }
 
-/// The parts of a guest that never polls.
 pub fn never_polls(inputs: &Inputs, pool: &impl Pool) -> Vec<Sums> {
     let off = Params {
         guest_halt_poll_ns: 0,
@@ -169,4 +163,81 @@ pub fn never_polls(inputs: &Inputs, pool: &impl Pool) -> Vec<Sums> {
     };
     let mut parts = stage::play(inputs, &[Entry::new(off)], Part::Whole, "judge", pool);
     parts.pop().unwrap_or_default()
+}
+
+/// Ceilings of the grid in nanoseconds, as people write them. People sweep this parameter by hand from 0.2 to
+/// 10 ms; a longer poll saves one exit in ten milliseconds at most, which no user notices.
+const CEILINGS_NS: [u32; 20] = [
+    0, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 200_000, 250_000, 300_000,
+    400_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 5_000_000, LONGEST_NS,
+];
+
+/// No ceiling above this is evaluated, in nanoseconds.
+const LONGEST_NS: u32 = 10_000_000;
+
+/// First limits of the grid in nanoseconds; the ceiling itself comes to them.
+const FIRST_LIMITS_NS: [u32; 5] = [10_000, 25_000, 50_000, 100_000, 400_000];
+
+/// Factors of growth. 0 and 1 stay at the first limit, which is what a first limit at the ceiling does better.
+const GROWS: [u32; 2] = [2, 4];
+
+/// Divisors of shrinking: at once to 0, by half, to a quarter.
+const SHRINKS: [u32; 3] = [0, 2, 4];
+
+/// The whole grid. Where a parameter makes no difference it is as in `in_force`.
+fn grid(in_force: &Params) -> Vec<Params> {
+    let mut grid = vec![Params {
+        guest_halt_poll_ns: 0,
+        allow_shrink: true,
+        ..*in_force
+    }];
+    for ceiling_ns in CEILINGS_NS.into_iter().filter(|&ns| ns > 0) {
+        let ceiling = Params {
+            guest_halt_poll_ns: ceiling_ns,
+            ..*in_force
+        };
+        let starts = FIRST_LIMITS_NS.into_iter().filter(|&ns| ns < ceiling_ns);
+        let starts = starts.flat_map(|ns| GROWS.map(|grow| (ns, grow)));
+        for (grow_start, grow) in starts.chain([(ceiling_ns, in_force.grow)]) {
+            grid.extend(shrinking(Params {
+                grow,
+                grow_start,
+                ..ceiling
+            }));
+        }
+    }
+    grid
+}
+
+/// All ways to shrink, and none.
+fn shrinking(of: Params) -> impl Iterator<Item = Params> {
+    let ways = SHRINKS.map(|shrink| (shrink, true)).into_iter();
+    ways.chain([(of.shrink, false)])
+        .map(move |(shrink, allow_shrink)| Params {
+            shrink,
+            allow_shrink,
+            ..of
+        })
+}
+
+/// Settings around one, each a step away. `steps` are factors for times.
+fn neighbours(around: &Params, steps: &[f64]) -> Vec<Params> {
+    if around.guest_halt_poll_ns == 0 {
+        return Vec::new();
+    }
+    let scaled = |ns: u32, step| candidates::scaled(ns, step, SHORTEST_NS..=LONGEST_NS);
+    let mut found = Vec::new();
+    for &step in steps {
+        let ceiling_ns = scaled(around.guest_halt_poll_ns, step);
+        let grow_start = scaled(around.grow_start, step);
+        let mut moved = *around;
+        moved.guest_halt_poll_ns = ceiling_ns;
+        let with_start = |of: Params| Params { grow_start, ..of };
+        found.extend([moved, with_start(moved), with_start(*around)]);
+    }
+    let grows = [around.grow.saturating_sub(1), around.grow.saturating_add(1)];
+    found.extend(grows.map(|grow| Params { grow, ..*around }));
+    found.extend(shrinking(*around));
+    found.retain(|params| params.grow_start <= params.guest_halt_poll_ns && params.grow > 0);
+    found
 }

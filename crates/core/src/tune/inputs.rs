@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::candidates::Moves;
 use super::guest::Governor;
 use super::wall::Wall;
 use crate::event::Halt;
@@ -20,23 +19,19 @@ use crate::stats::total;
 /// Conditions that hold for a whole search.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// The kernel whose parameters are sought.
     pub version: Version,
     pub arch: Arch,
-    /// The parameters in force when recorded.
     pub in_force: Knobs,
     /// Whether waking earlier makes the next gap longer.
     pub arrivals: Arrivals,
     /// Wake-up latencies measured another time, for lengths of sleep that the capture lacks.
     pub elsewhere: Option<Latencies>,
-    /// Seed of the bootstrap.
     pub seed: u64,
     /// Only the ceiling is sought, as a VM's own cap sets it; the other parameters stay as they are, and
     /// a VM's own ceiling is taken for one that can be moved.
     pub ceiling_only: bool,
     /// Weight of latency for VMs with a goal of their own, in thousandths of CPU.
     pub weights_milli: BTreeMap<VmIndex, u64>,
-    /// The governor of a recorded guest.
     pub governor: Governor,
 }
 
@@ -56,20 +51,10 @@ impl Terms {
         }
     }
 
-    /// The rule of that kernel.
     pub fn rule(&self) -> Rule {
         Rule::of(self.version, self.arch)
     }
 
-    pub fn moves(&self) -> Moves {
-        if self.ceiling_only {
-            Moves::Ceiling
-        } else {
-            Moves::All
-        }
-    }
-
-    /// Default parameters of the kernel.
     pub fn default_knobs(&self) -> Knobs {
         Knobs::defaults(self.version, self.arch)
     }
@@ -85,7 +70,6 @@ const BATCHES: usize = 256;
 #[derive(Debug)]
 pub struct VcpuInput {
     pub seat: VcpuKey,
-    /// Its halts, in order.
     pub samples: Vec<Sample>,
     pub table: Arc<Table>,
     /// How far its gaps follow its wake-ups.
@@ -131,11 +115,9 @@ impl RecordedPoll {
 /// Recorded data of a vCPU that a search asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recorded {
-    /// Halts that slept.
     pub blocks: u64,
     /// Time polled, in nanoseconds; time that was not recorded counts as none.
     pub poll_ns: u64,
-    /// Wake sources of its halts.
     pub wakes: SeenWakes,
 }
 
@@ -148,11 +130,6 @@ impl Recorded {
 }
 
 impl VcpuInput {
-    /// The ceiling under a module parameter, in nanoseconds.
-    pub fn ceiling_under(&self, param_halt_poll_ns: u32) -> u32 {
-        self.own_ceiling_ns.unwrap_or(param_halt_poll_ns)
-    }
-
     /// Cost of the vCPU's halts, where other halts cost `of_all`.
     pub(super) fn cost(&self, of_all: &Cost) -> Cost {
         Cost {
@@ -167,17 +144,13 @@ impl VcpuInput {
     }
 }
 
-/// All halts of a search.
 #[derive(Debug)]
 pub struct Inputs {
-    /// Conditions of the whole search.
     pub terms: Terms,
     pub seats: Vec<VcpuInput>,
     /// When the parts end: first the part that fits, then the blocks.
     pub ends_ns: Vec<u64>,
-    /// The time of the part that fits.
     pub fit_wall: Wall,
-    /// The time of the validation half.
     pub judged_wall: Wall,
     /// Halts that began before an earlier one of their vCPU, and were left out.
     pub out_of_order: u64,

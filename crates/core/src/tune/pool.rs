@@ -6,7 +6,6 @@ pub trait Pool {
     /// what is being done, for a caller that shows it.
     fn each<T: Send>(&self, what: &str, count: usize, piece: impl Fn(usize) -> T + Sync) -> Vec<T>;
 
-    /// How many pieces it does at a time.
     fn workers(&self) -> usize {
         1
     }

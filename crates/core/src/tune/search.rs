@@ -44,11 +44,9 @@ impl Aim {
     }
 }
 
-/// A setting that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<S = Knobs> {
     pub knobs: S,
-    /// Totals of the part that fits.
     pub fit: Sums,
 }
 
@@ -128,17 +126,8 @@ pub fn best<'a, S: Candidate>(
     inputs: &Inputs,
     count: usize,
 ) -> Vec<&'a Found<S>> {
-    let [in_force, _] = S::named(&inputs.terms);
-    let mut within: Vec<&Found<S>> = found
-        .iter()
-        .filter(|found| is_within(aim, inputs, &found.fit))
-        .collect();
-    within.sort_by_key(|found| {
-        let changes = found.knobs.changes(&in_force, &inputs.terms);
-        (found.fit.milli(&aim.cost), changes, found.knobs.key())
-    });
-    within.truncate(count);
-    within
+    let cost = |found: &Found<S>| found.fit.milli(&aim.cost);
+    first_by(found, (aim, inputs, count), |found| Some(cost(found)))
 }
 
 /// The simplest of those that cost about as little as the best, see [`super::advice::TIE`]: those that
@@ -149,20 +138,31 @@ pub fn simplest<'a, S: Candidate>(
     inputs: &Inputs,
     count: usize,
 ) -> Vec<&'a Found<S>> {
-    let Some(best) = best(found, aim, inputs, 1).first().copied() else {
-        return Vec::new();
-    };
-    let most = best.fit.milli(&aim.cost) as f64 * (1.0 + super::advice::TIE);
+    let best = best(found, aim, inputs, 1);
+    let least = best.first().map(|best| best.fit.milli(&aim.cost) as f64);
+    let most = least.unwrap_or(0.0) * (1.0 + super::advice::TIE);
+    let is_near = |found: &Found<S>| found.fit.milli(&aim.cost) as f64 <= most;
+    first_by(found, (aim, inputs, count), |it| is_near(it).then_some(0))
+}
+
+/// The first by a key among those that have one and stay within what polling may take; of equal ones, those that change
+/// fewer parameters.
+fn first_by<'a, S: Candidate>(
+    found: &'a [Found<S>],
+    (aim, inputs, count): (&Aim, &Inputs, usize),
+    key: impl Fn(&Found<S>) -> Option<u128>,
+) -> Vec<&'a Found<S>> {
     let [in_force, _] = S::named(&inputs.terms);
-    let mut near: Vec<&Found<S>> = found
+    let within = found
         .iter()
-        .filter(|found| is_within(aim, inputs, &found.fit))
-        .filter(|found| found.fit.milli(&aim.cost) as f64 <= most)
+        .filter(|found| is_within(aim, inputs, &found.fit));
+    let mut keyed: Vec<_> = within
+        .filter_map(|found| {
+            let changes = found.knobs.changes(&in_force, &inputs.terms);
+            Some(((key(found)?, changes, found.knobs.key()), found))
+        })
         .collect();
-    near.sort_by_key(|found| {
-        let changes = found.knobs.changes(&in_force, &inputs.terms);
-        (changes, found.knobs.key())
-    });
-    near.truncate(count);
-    near
+    keyed.sort_by_key(|(key, _)| *key);
+    keyed.truncate(count);
+    keyed.into_iter().map(|(_, found)| found).collect()
 }

@@ -74,7 +74,7 @@ impl Entry {
     /// The ceiling of a vCPU, in nanoseconds.
     pub fn ceiling_ns(&self, seated: &VcpuInput) -> u32 {
         match self.ceilings {
-            CeilingsOf::Param => seated.ceiling_under(self.knobs.halt_poll_ns),
+            CeilingsOf::Param => seated.own_ceiling_ns.unwrap_or(self.knobs.halt_poll_ns),
             CeilingsOf::Recorded => seated.ceiling_ns,
             CeilingsOf::Caps(ns) => ns,
         }
@@ -165,14 +165,11 @@ fn chunk(entries: usize, lots: usize, workers: usize, fewest: usize) -> usize {
 fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Vec<&'a VcpuInput>> {
     let mut by_size = seats.to_vec();
     by_size.sort_by_key(|seated| std::cmp::Reverse(seated.samples.len()));
-    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
-    for seated in by_size {
-        if let Some(lightest) = lots.iter_mut().min_by_key(|(halts, _)| *halts) {
-            lightest.0 += seated.samples.len();
-            lightest.1.push(seated);
-        }
+    let mut lots = vec![Vec::new(); LOTS.min(seats.len())];
+    for (seated, lot) in by_size.into_iter().zip((0..lots.len()).cycle()) {
+        lots[lot].push(seated);
     }
-    lots.into_iter().map(|(_, lot)| lot).collect()
+    lots
 }
 
 fn halts(lot: &[&VcpuInput]) -> usize {

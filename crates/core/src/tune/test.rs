@@ -1,14 +1,14 @@
 //! Laws of the search and of what is recommended, and its corners.
 
 use super::advice::{Rejected, Verdict, advise};
-use super::candidates::{self, Moves, Reach};
+use super::candidates::{self, Reach};
 use super::final_round::{FinalRound, play_final};
 use super::search::{Aim, search};
 use super::stage::{self, Entry, Part};
 use super::*;
 use crate::event::{CeilingSource, Halt, WakeSource};
 use crate::ids::VmIndex;
-use crate::kvm::{Arch, Knobs, Rule, Version};
+use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::Start;
 use crate::replay::calibration::drifts_percent;
 use crate::replay::session::Survey;

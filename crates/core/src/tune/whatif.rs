@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::candidates::{CEILINGS_NS, Moves, Reach};
+use super::candidates::{CEILINGS_NS, Reach};
 use super::final_round::FinalRound;
 use super::inputs::{Inputs, VcpuInput};
 use super::pool::Pool;
@@ -22,43 +22,32 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn of(knobs: &Knobs) -> Self {
-        let is_ceiling = knobs.halt_poll_ns > 0 && knobs.grow_start == knobs.halt_poll_ns;
+    pub(super) const fn new(grow: u32, grow_start: Option<u32>, shrink: u32) -> Self {
         Self {
-            grow: knobs.grow,
-            grow_start: (!is_ceiling).then_some(knobs.grow_start),
-            shrink: knobs.shrink,
+            grow,
+            grow_start,
+            shrink,
         }
     }
 
+    fn of(knobs: &Knobs) -> Self {
+        let is_ceiling = knobs.halt_poll_ns > 0 && knobs.grow_start == knobs.halt_poll_ns;
+        let grow_start = (!is_ceiling).then_some(knobs.grow_start);
+        Self::new(knobs.grow, grow_start, knobs.shrink)
+    }
+
     pub fn with(&self, ceiling_ns: u32) -> Knobs {
-        Knobs {
-            halt_poll_ns: ceiling_ns,
-            grow: self.grow,
-            grow_start: self.grow_start.unwrap_or(ceiling_ns),
-            shrink: self.shrink,
-        }
+        let grow_start = self.grow_start.unwrap_or(ceiling_ns);
+        Knobs::of([ceiling_ns, self.grow, grow_start, self.shrink])
     }
 }
 
 /// Shapes of every kernel whose windows adapt: the kernel's default since 6.11, windows that are thrown away,
 /// and a window of one length. [`Shape::grow_start`] stays what it is where a kernel does not have it.
 const SHAPES: [Shape; 3] = [
-    Shape {
-        grow: 2,
-        grow_start: Some(10_000),
-        shrink: 2,
-    },
-    Shape {
-        grow: 2,
-        grow_start: Some(10_000),
-        shrink: 0,
-    },
-    Shape {
-        grow: 1,
-        grow_start: None,
-        shrink: 1,
-    },
+    Shape::new(2, Some(10_000), 2),
+    Shape::new(2, Some(10_000), 0),
+    Shape::new(1, None, 1),
 ];
 
 /// Result of a setting on the validation half.
@@ -152,7 +141,7 @@ fn shapes(inputs: &Inputs, named: &[Knobs]) -> Vec<Shape> {
     let reach = Reach::of(inputs.terms.rule());
     let in_force = named.first().map(Shape::of);
     let mut wanted: Vec<Shape> = named.iter().map(Shape::of).collect();
-    if reach.adapts && inputs.terms.moves() == Moves::All {
+    if reach.adapts && !inputs.terms.ceiling_only {
         wanted.extend(SHAPES.map(|shape| match in_force {
             Some(in_force) if !reach.grow_start => Shape {
                 grow_start: in_force.grow_start,

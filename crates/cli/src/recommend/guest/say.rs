@@ -6,13 +6,12 @@ use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::Sums;
 use haltwise_core::tune::advice::Verdict;
-use haltwise_core::tune::candidates::Reach;
 
 use super::{GuestCandidates, Place};
 use crate::number::{nanos_f64, percent, share};
 use crate::page::harmless;
 use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, setting, than};
-use crate::recommend::view::settings;
+use crate::recommend::view::OfSide;
 
 /// How a VM gets HLT and MWAIT without exits: QEMU's option, and how libvirt passes it on (`qemu:commandline`).
 pub(crate) const CPU_PM: [&str; 2] = [
@@ -57,11 +56,10 @@ pub(crate) fn reason(of: &GuestCandidates) -> String {
             let blocks = host.parts.get(1..).unwrap_or_default();
             let own = Sums::total(blocks).cost_per_halt_ns(cost);
             let share = &host.against_in_force.cost_share;
-            let reach = Reach::of(of.inputs.terms.rule());
             format!(
                 "With no polling in the guest and {} in its host a halt costs {} instead of {}, {} ({} with 95 % \
                  confidence). The driver haltpoll keeps the host from polling: it must not be loaded.",
-                parameters(&settings(&host.choice.knobs, reach)),
+                parameters(&host.choice.knobs.values(&of.inputs.terms)),
                 nanos_f64(own),
                 nanos_f64(in_force),
                 change(share.value),

@@ -1,11 +1,10 @@
 //! Result of a search for a guest: each figure with its name, unit and meaning.
 
 use haltwise_capture::info::CaptureInfo;
-use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::Values;
 use haltwise_core::replay::Doubts;
 use haltwise_core::replay::Sums;
-use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::figures::Played;
 use haltwise_document::figures;
 
@@ -16,9 +15,7 @@ use crate::prices::price::Price;
 use crate::recommend::basis::SearchBasis;
 use crate::recommend::recommendation::Recommendation;
 use crate::recommend::say as host_say;
-use crate::recommend::view::{
-    COMPARISON, GoalAdvice, RejectedSetting, goal_advice, rejected, settings,
-};
+use crate::recommend::view::{COMPARISON, GoalAdvice, OfSide, RejectedSetting, goals, rejected};
 
 const SCHEMA: u32 = 2;
 
@@ -48,12 +45,12 @@ figures! {
         /// How to have the host poll, if `place` is `host`: what is run in the guest, then on the host.
         pub(crate) host_commands: Vec<String> = Words,
         /// The best setting in the guest less what is in force.
-        pub(crate) against_in_force: Option<haltwise_core::tune::advice::Comparison> = Record(COMPARISON),
+        pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON),
         /// The setting `host` less what is in force in the guest.
-        pub(crate) host_against_in_force: haltwise_core::tune::advice::Comparison = Record(COMPARISON),
+        pub(crate) host_against_in_force: Comparison = Record(COMPARISON),
         /// The row `cpu-pm` less the best of guest and host. It is recommended only if it costs less and steal is known to
         /// be low.
-        pub(crate) cpu_pm_against_best: haltwise_core::tune::advice::Comparison = Record(COMPARISON),
+        pub(crate) cpu_pm_against_best: Comparison = Record(COMPARISON),
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<GuestFigures> = List(GuestFigures::FIGURES),
         /// A recommendation for each goal that has a name, in the guest alone.
@@ -108,12 +105,11 @@ figures! {
 
 pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestTuneResult {
     let (inputs, advice) = (&of.inputs, &of.advice);
-    let values = |params: &Params| Values::from(*params);
-    let found = Recommendation::of_search("guest", inputs, &of.of.in_force, advice, values);
+    let found = Recommendation::of_search(inputs, &of.of.in_force, advice);
     let place = of.place();
     let choice = advice.choice.as_ref().filter(|_| place == Place::Guest);
     let recommended = choice.map(|choice| Values::from(choice.knobs));
-    let host = settings(&of.host.choice.knobs, Reach::of(inputs.terms.rule()));
+    let host = of.host.choice.knobs.values(&inputs.terms);
     let changes = recommended.map(|to| to.beyond(&found.in_force));
     let changes = changes.filter(|changes| !changes.is_empty());
     GuestTuneResult {
@@ -135,12 +131,8 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         host_against_in_force: of.host.against_in_force,
         cpu_pm_against_best: of.cpu_pm,
         rows: of.rows.iter().map(|row| figures(of, row)).collect(),
-        goals: (of.others.iter())
-            .map(|advice| goal_advice(inputs, &of.of, advice, values))
-            .collect(),
-        rejected: (advice.rejected.iter())
-            .map(|(params, why)| rejected(values(params), why))
-            .collect(),
+        goals: goals(inputs, &of.of, &of.others),
+        rejected: rejected(inputs, advice),
         apply: changes.as_ref().map(host_say::apply),
         command_line: recommended.map_or_else(Vec::new, |to| say::command_line(of, &to)),
     }

@@ -11,10 +11,10 @@ use haltwise_capture::ring;
 use haltwise_core::costs::{GRID, grid, table};
 use haltwise_core::stats::total;
 
+use crate::costs::SCHEMA;
 use crate::costs::play;
-use crate::costs::view::{CostsResult, WrittenTable};
+use crate::costs::view::{self, CostsResult, WrittenTable};
 use crate::costs::who::{self, GivenNames};
-use crate::costs::{SCHEMA, page};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prices::GivenCosts;
 use crate::reading::opened::Opened;
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let shown = &arguments.shown;
     shown.sort(&mut [&mut result.tables])?;
-    shown.print(&result, |top| page::document(&result, top))?;
+    shown.print(&result, |top| view::document(&result, top))?;
     let partial = !result.failed.is_empty() || result.tables.iter().any(|table| table.partial);
     Ok(Exit::of_partial(partial))
 }

@@ -7,7 +7,7 @@ use haltwise_core::fleet::gather::Asked;
 
 use crate::exit::{Exit, Outcome};
 use crate::fleet::build::{self, Assumptions};
-use crate::fleet::{file, load, page};
+use crate::fleet::{load, page};
 use crate::offered;
 use crate::shown::Shown;
 use crate::terminal;
@@ -20,7 +20,7 @@ use crate::terminal;
   haltwise fleet show /srv/lake --by kernel,class     by kernel and class of VMs
   haltwise fleet show lake/host=a lake/host=b --by host
   haltwise fleet show lake --goal latency --html fleet.html
-  haltwise fleet show lake --watts-per-cpu 4.5 --hosts 10000
+  haltwise fleet show lake --hosts 10000
   haltwise fleet show lake --json | jq '.plans[] | {plan, gain, cpus_saved}'
 
 The tables come from `haltwise fleet add`, see docs/costs-format.md. Settings
@@ -63,9 +63,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let loaded = load::load(&arguments.paths, &asked)?;
     let mut result = build::build(loaded, &arguments.assumptions);
     let shown = &arguments.shown;
-    shown.sort(&mut [&mut result.cohorts, &mut result.losing, &mut result.unlike])?;
+    shown.sort(&mut [&mut result.cohorts, &mut result.losing])?;
     if let Some(path) = &arguments.html {
-        let bytes = file::write(&result, path)?;
+        let bytes = page::write(&result, path)?;
         terminal::say(&format!(
             "wrote {} ({} kB)",
             path.display(),

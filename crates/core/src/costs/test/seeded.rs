@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::costs::figures::{EVERY, Figures};
 use haltwise_core::costs::grid::{Kind, Shape, settings};
-use haltwise_core::costs::play::{Line, VmCosts};
+use haltwise_core::costs::play::{EVERY, Figures, Line, VmCosts};
 use haltwise_core::costs::table::{Host, VmOf};
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmIndex;

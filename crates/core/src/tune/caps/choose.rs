@@ -1,12 +1,12 @@
 //! The best ceilings under each set of the parameters that ceilings share, within what polling may take.
 
-use super::super::candidates::{self, CEILINGS_NS, Moves};
+use super::super::candidates::{self, CEILINGS_NS, with_ceiling};
 use super::super::inputs::Inputs;
 use super::super::pareto;
 use super::super::pool::Pool;
 use super::super::search::{self, Aim};
 use super::super::stage::{self, CeilingsOf, Entry, Part};
-use super::crowd::{self, BATCH, Crowd, Tally};
+use super::{BATCH, Crowd, Tally, tallies};
 use crate::kvm::Knobs;
 use crate::replay::Sums;
 
@@ -32,7 +32,7 @@ const SETS: usize = 8;
 /// Those sets, each once, whatever its `halt_poll_ns`.
 fn sets(inputs: &Inputs, one: &Knobs, others: &[Knobs]) -> Vec<Knobs> {
     let terms = &inputs.terms;
-    if terms.moves() == Moves::Ceiling {
+    if terms.ceiling_only {
         return vec![terms.in_force];
     }
     // A first window above every ceiling: all or nothing, whatever the VM's ceiling.
@@ -40,10 +40,7 @@ fn sets(inputs: &Inputs, one: &Knobs, others: &[Knobs]) -> Vec<Knobs> {
     let first = [*one, terms.in_force, terms.default_knobs(), toggle];
     let mut sets: Vec<Knobs> = Vec::new();
     for knobs in first.iter().chain(others) {
-        let set = Knobs {
-            halt_poll_ns: terms.in_force.halt_poll_ns,
-            ..*knobs
-        };
+        let set = with_ceiling(knobs, terms.in_force.halt_poll_ns);
         if !sets.contains(&set) && sets.len() < SETS {
             sets.push(set);
         }
@@ -69,12 +66,12 @@ pub(super) fn own(
     ceilings.dedup();
     let sets = sets(inputs, one, others);
     let offers = offers(inputs, crowds, (&sets, &ceilings), aim, pool);
-    let tables: Vec<(Knobs, Vec<Vec<Offer>>)> = sets.into_iter().zip(offers).collect();
+    let offered: Vec<(Knobs, Vec<Vec<Offer>>)> = sets.into_iter().zip(offers).collect();
     let limit = aim.limit_percent();
     let mut asked = *aim;
     let mut last = None;
     for _ in 0..TRIES {
-        let chosen = tables.iter().map(|(set, offers)| {
+        let chosen = offered.iter().map(|(set, offers)| {
             let chosen = within(inputs, offers, &asked);
             let fit: Vec<Sums> = chosen.iter().map(|offer| offer.fit).collect();
             let fit = Sums::total(&fit);
@@ -83,7 +80,7 @@ pub(super) fn own(
         });
         let (_, set, chosen) = chosen.min_by_key(|(fit, ..)| *fit)?;
         let entries: Vec<Entry> = chosen.iter().map(|offer| offer.entry).collect();
-        let [tally] = crowd::tallies(inputs, crowds, [&entries], Part::Whole, pool);
+        let [tally] = tallies(inputs, crowds, [&entries], Part::Whole, pool);
         let polls = (inputs.judged_wall).poll_cpu_percent(&Sums::total(tally.blocks()));
         let follow = crowds.last().filter(|crowd| crowd.vm.is_none());
         last = Some(Own {
@@ -115,12 +112,7 @@ fn offers(
         ceilings: CeilingsOf::Caps(ns),
         ..Entry::new(set)
     };
-    let as_param = |set: Knobs, halt_poll_ns: u32| {
-        Entry::new(Knobs {
-            halt_poll_ns,
-            ..set
-        })
-    };
+    let as_param = |set: Knobs, ns: u32| Entry::new(with_ceiling(&set, ns));
     let from_both = |entry: &dyn Fn(Knobs, u32) -> Entry| -> Vec<Entry> {
         let of_set = |set: &Knobs| {
             let of = ceilings.iter().map(|&ns| entry(*set, ns).from_both());

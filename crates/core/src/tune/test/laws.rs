@@ -52,7 +52,7 @@ fn a_sampled_search_recommends_as_well() {
     assert!(search::one_in(&inputs, search::MOST_HALTS) > 1);
     let (_, advice) = tune(&inputs, AIM);
     assert_eq!(advice.verdict, Verdict::Change);
-    let ceilings = candidates::grid(inputs.terms.rule(), &inputs.terms.in_force, Moves::Ceiling);
+    let ceilings = candidates::grid(&inputs.terms);
     let ceilings: Vec<Entry> = ceilings.into_iter().map(Entry::new).collect();
     let played = stage::play(&inputs, &ceilings, Part::Whole, "", &Serial);
     let costs = (played.iter()).map(|parts| Sums::total(&parts[1..]).cost_per_halt_ns(&COST));
@@ -72,12 +72,7 @@ proptest::proptest! {
         let inputs = inputs(terms("6.12"), &halts);
         let found: Vec<search::Found> = search(&inputs, &[aim], &Serial);
         let best = search::best(&found, &aim, &inputs, 1)[0];
-        let grid = candidates::grid(
-            inputs.terms.rule(),
-            &inputs.terms.in_force,
-            Moves::All,
-        );
-        let entries: Vec<Entry> = grid.into_iter().map(Entry::new).collect();
+        let entries: Vec<Entry> = candidates::grid(&inputs.terms).into_iter().map(Entry::new).collect();
         for sums in stage::play(&inputs, &entries, Part::Fit(1), "", &Serial) {
             proptest::prop_assert!(best.fit.milli(&cost) <= sums[0].milli(&cost));
         }
@@ -169,17 +164,17 @@ fn grids_hold_only_what_a_kernel_has() {
         ("6.12", Arch::Arm64, 1_000),
     ] {
         let version: Version = version.parse().unwrap();
-        let rule = Rule::of(version, arch);
         let defaults = Knobs::defaults(version, arch);
-        let reach = Reach::of(rule);
-        let grid = candidates::grid(rule, &defaults, Moves::All);
+        let terms = Terms::new(version, arch, defaults);
+        let reach = Reach::of(terms.rule());
+        let grid = candidates::grid(&terms);
         assert!(grid.len() >= least, "{version}: {}", grid.len());
         assert!(grid.len() < 2_048);
         for (number, knobs) in grid.iter().enumerate() {
             assert!(reach.grow_start || knobs.grow_start == defaults.grow_start);
             assert!(reach.adapts || knobs.grow == defaults.grow);
             assert!(!grid[..number].contains(knobs), "{version}: {knobs:?}");
-            for around in candidates::neighbours(rule, knobs, &[0.5, 2.0], Moves::All) {
+            for around in candidates::neighbours(&terms, knobs, &[0.5, 2.0]) {
                 assert!(reach.grow_start || around.grow_start == defaults.grow_start);
                 assert!(around.halt_poll_ns <= candidates::LONGEST_NS);
                 assert!(around.halt_poll_ns > 0);

@@ -12,24 +12,43 @@ fn said(advice: &Advice) -> String {
 }
 
 #[test]
-fn long_gaps_are_left_alone_under_off() {
-    let inputs = inputs(terms("6.12"), &load(0, "uniform:900us:3ms", 4_000, 2));
-    let (_, advice) = tune(&inputs, AIM);
-    assert_eq!(advice.verdict, Verdict::AlreadyBest, "{}", said(&advice));
-}
-
-#[test]
-fn what_fits_the_first_part_alone_is_rejected() {
-    let mut halts = load(0, "fixed:20us", 2_000, 5);
-    let shift_ns = halts.last().unwrap().end_ns() + 5_000;
+fn what_does_not_surely_gain_is_left() {
+    let long = load(0, "uniform:900us:3ms", 4_000, 2);
     // The second half of the time brings gaps that no poll is worth.
-    halts.extend(load(0, "fixed:400us", 200, 5).into_iter().map(|halt| Halt {
+    let mut fits_first = load(0, "fixed:20us", 2_000, 5);
+    let shift_ns = fits_first.last().unwrap().end_ns() + 5_000;
+    fits_first.extend(load(0, "fixed:400us", 200, 5).into_iter().map(|halt| Halt {
         start_ns: halt.start_ns + shift_ns,
         ..halt
     }));
-    let inputs = inputs(terms("6.12"), &halts);
-    let (_, advice) = tune(&inputs, AIM);
-    assert!(!advice.verdict.changes(), "{}", said(&advice));
+    let mut own_ceiling = load(0, "fixed:20us", 2_000, 10);
+    for halt in &mut own_ceiling {
+        halt.ceiling_ns = Some(10_000);
+        halt.ceiling_source = CeilingSource::Cap;
+    }
+    // The setting in force does not poll, which is no reason to change the setting.
+    let no_cpus = Aim {
+        possible_poll_cpu_percent: Some(30.0),
+        ..AIM
+    };
+    for (what, halts, aim) in [
+        ("long gaps under off", long, AIM),
+        ("the first part alone gains", fits_first, AIM),
+        ("a VM's own ceiling", own_ceiling, AIM),
+        ("no idle CPU", load(0, "fixed:20us", 4_000, 13), no_cpus),
+    ] {
+        let inputs = inputs(terms("6.12"), &halts);
+        let (of, advice) = tune(&inputs, aim);
+        let (said, polls) = (said(&advice), of.in_force.judged().poll_ns > 0);
+        let fixed = Entry::new(candidates::fixed(100_000));
+        let is_left = match what {
+            "long gaps under off" => advice.verdict == Verdict::AlreadyBest,
+            "a VM's own ceiling" => fixed.ceiling_ns(&inputs.seats[0]) == 10_000,
+            "no idle CPU" => !polls,
+            _ => true,
+        };
+        assert!(is_left && !advice.verdict.changes(), "{what}: {said}");
+    }
 }
 
 #[test]
@@ -94,20 +113,6 @@ fn old_kernels_are_tuned_by_what_they_have() {
 }
 
 #[test]
-fn a_vms_own_ceiling_is_not_moved() {
-    let mut halts = load(0, "fixed:20us", 2_000, 10);
-    for halt in &mut halts {
-        halt.ceiling_ns = Some(10_000);
-        halt.ceiling_source = CeilingSource::Cap;
-    }
-    let inputs = inputs(terms("6.12"), &halts);
-    let entry = Entry::new(candidates::fixed(100_000));
-    assert_eq!(entry.ceiling_ns(&inputs.seats[0]), 10_000);
-    let (_, advice) = tune(&inputs, AIM);
-    assert!(!advice.verdict.changes(), "{}", said(&advice));
-}
-
-#[test]
 fn a_long_capture_is_thinned_by_stretches_of_time() {
     let halts = load(0, "fixed:20us", 10_000, 11);
     let span_ns = halts.last().unwrap().end_ns() - halts[0].start_ns;
@@ -137,15 +142,4 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
         with_ceiling.halt_poll_ns = finalist.knobs.halt_poll_ns;
         assert_eq!(finalist.knobs, with_ceiling);
     }
-}
-
-#[test]
-fn nobody_is_told_to_poll_with_cpus_that_are_not_there() {
-    let inputs = inputs(terms("6.12"), &load(0, "fixed:20us", 4_000, 13));
-    let mut aim = AIM;
-    aim.possible_poll_cpu_percent = Some(30.0);
-    let (of, advice) = tune(&inputs, aim);
-    // The setting in force does not poll, which is no reason to change the setting.
-    assert!(!advice.verdict.changes(), "{}", said(&advice));
-    assert_eq!(of.in_force.judged().poll_ns, 0);
 }

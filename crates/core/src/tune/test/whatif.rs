@@ -46,11 +46,7 @@ fn the_grid_has_the_figures_of_the_search() {
 
 #[test]
 fn a_first_window_at_the_ceiling_moves_with_it() {
-    let fixed = Shape {
-        grow: 1,
-        grow_start: None,
-        shrink: 1,
-    };
+    let fixed = Shape::new(1, None, 1);
     assert_eq!(fixed.with(50_000), candidates::fixed(50_000));
     let inputs = two_vms();
     let (of, _) = tune(&inputs, AIM);
