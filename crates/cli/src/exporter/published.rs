@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use haltwise_document::openmetrics::{Declared, Format, Kind};
 
-use super::listed::{NAMES, all};
+use super::figures::{NAMES, all};
 use super::test::exposition;
 
 fn repository() -> PathBuf {

@@ -9,9 +9,9 @@ use haltwise_core::recording::{Missing, Roster};
 use haltwise_core::vmm::Threads;
 use haltwise_document::openmetrics::{Format, Metrics};
 
-use super::address::Address;
-use super::exposition::Exposition;
 use super::figures::BuildNames;
+use super::server::Address;
+use super::serving::Exposition;
 use super::watched::{KEPT_NS, Watched};
 use crate::top::world;
 

@@ -7,23 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::Account;
 use haltwise_core::account::series::Series;
-use haltwise_core::event::{CeilingSource, Knob, KnobScope};
-use haltwise_core::event::{Facts, HostSample, Observable, Vcpu, Vm, WakeSource};
+use haltwise_core::event::{
+    CeilingSource, Facts, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
+};
 use haltwise_core::exit::Kind as ExitKind;
 use haltwise_core::exit::account::{Account as ExitAccount, By};
 use haltwise_core::exit::names::Names;
+use haltwise_core::hist::{LogHist, bucket_high};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Roster};
 use haltwise_core::vmm::Threads;
-use haltwise_document::openmetrics::{Kind, Labels, Metrics};
+use haltwise_document::openmetrics::{Buckets, Kind, Labels, Metrics};
 use haltwise_host::clock;
 
-use super::exposition::PREFIX;
-use super::figures::{
+use crate::exporter::figures::{
     BuildNames, CostState, CostTotals, CpuTotals, ExitTotals, HaltTotals, HostState, HostTotals,
     LostTotals, MissingNames, Parameter, VmLabels, VmNames, VmState, WakeTotals,
 };
-use super::histogram;
+use crate::exporter::serving::PREFIX;
 
 /// How long a VM that has ended is still shown: two scrapes at an interval of a minute.
 pub(crate) const KEPT_NS: u64 = 120_000_000_000;
@@ -355,9 +356,8 @@ fn totals(account: &Account) -> HaltTotals {
         poll_success_ns: known(account.poll_success_ns.sum()),
         poll_fail_ns: known(account.poll_fail_ns.sum()),
         sleep_ns: latency_known.then_some(account.parts.sleep_ns),
-        halt_ns: histogram::of(&account.halt_ns, histogram::HALTS),
-        wake_latency_ns: latency_known
-            .then(|| histogram::of(&account.wake_latency_ns, histogram::WAKE_UPS)),
+        halt_ns: buckets(&account.halt_ns, HALTS),
+        wake_latency_ns: latency_known.then(|| buckets(&account.wake_latency_ns, WAKE_UPS)),
     }
 }
 
@@ -366,5 +366,35 @@ fn wakes(metrics: &mut Metrics, prefix: &str, labels: &Labels, account: &Account
         let wakes = account.wakes[usize::from(source.code())];
         let labels = labels.and("source", source.as_str());
         metrics.add(Kind::Counter, prefix, &labels, &WakeTotals { wakes });
+    }
+}
+
+/// Which powers of two are bounds: from, to, step.
+type Bounds = (u32, u32, u32);
+
+/// Wake-up latencies: 1 us to 16.8 ms, each twice the one before.
+const WAKE_UPS: Bounds = (10, 24, 1);
+
+/// Halts: 1 us to 17 s, each four times the one before.
+const HALTS: Bounds = (10, 34, 2);
+
+/// Bounds are powers of two of nanoseconds, where buckets of the core and those of KVM both end, so that nothing is
+/// interpolated. A time that equals a bound to the nanosecond is counted above it.
+fn buckets(hist: &LogHist, (from, to, step): Bounds) -> Buckets {
+    let mut used = hist.used().peekable();
+    let mut below = 0_u64;
+    let bounds = (from..=to)
+        .step_by(step as usize)
+        .map(|power| 1_u64 << power);
+    let counted = bounds.map(|bound| {
+        while let Some((_, count)) = used.next_if(|(bucket, _)| bucket_high(*bucket) < bound) {
+            below = below.saturating_add(count);
+        }
+        (bound, below)
+    });
+    Buckets {
+        below: counted.collect(),
+        count: hist.count(),
+        sum_ns: hist.sum(),
     }
 }

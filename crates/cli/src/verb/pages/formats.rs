@@ -4,7 +4,7 @@ use haltwise_capture::costs;
 use haltwise_capture::table::{Column, Table};
 use haltwise_core::explain::{Rule, in_guest, registry};
 
-use crate::exporter::listed;
+use crate::exporter::figures;
 
 /// Names of the files, and their texts.
 pub(super) fn all() -> [(&'static str, String); 4] {
@@ -21,7 +21,7 @@ pub(super) fn all() -> [(&'static str, String); 4] {
             "costs-columns.md",
             sums.to_owned() + &columns("Columns", costs::COLUMNS),
         ),
-        ("metrics-list.md", listed::page()),
+        ("metrics-list.md", figures::page()),
         ("rules-list.md", list.to_owned() + &rules),
     ]
 }
