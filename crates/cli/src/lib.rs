@@ -47,7 +47,6 @@ mod terminal;
 mod time;
 mod top;
 mod tune;
-mod usage;
 mod verb;
 mod verify;
 mod webpage;

@@ -17,7 +17,7 @@ use crate::exits::load::Taking;
 use crate::explain::load::ByVm;
 use crate::explain::tune_advice::TuneAdvice;
 use crate::ledger;
-use crate::ledger::summary::Summary;
+use crate::ledger::Summary;
 use crate::now::view::Answer;
 use crate::prices::GivenCosts;
 use crate::proof::{self, Proof};

@@ -16,7 +16,7 @@ use haltwise_document::html;
 use super::content::Content;
 use super::markup::{Element, Markup, el, name, prose};
 use crate::explain::page;
-use crate::ledger::page::accuracy;
+use crate::ledger::accuracy;
 use crate::number::{count, nanos};
 use crate::report::view::Report;
 use crate::words::plural;

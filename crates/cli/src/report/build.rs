@@ -22,8 +22,8 @@ use super::view::{
 };
 use crate::reading::recording::Recording;
 
+use crate::figures::CpuFigures;
 use crate::recommend::recommendation::Summary;
-use crate::usage::CpuFigures;
 
 /// Makes the report of a recording, about all VMs or only those that `wanted` picks.
 pub(crate) fn report(

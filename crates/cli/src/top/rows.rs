@@ -7,13 +7,14 @@ use haltwise_core::event::{Observable, Vm};
 use haltwise_core::exit::names::Names;
 use haltwise_core::ids::VmIndex;
 
-use crate::number::{nanos, nanos_f64, scaled, share};
+use crate::number::{nanos, nanos_f64, scaled};
 use crate::page::harmless;
 use crate::pilot_state::PilotVm;
 use crate::pilot_state::text::short;
 use crate::top::figures::{CeilingRange, IntervalFigures};
 use crate::top::step::{Key, Step};
 use crate::top::timeline::Origin;
+use crate::words::of_cpu;
 
 /// Characters of a name that are looked at; no screen shows more.
 const LONGEST_NAME: usize = 400;
@@ -278,7 +279,7 @@ impl Column {
             Self::Name => row.name.clone(),
             Self::Vcpus if row.vcpus == 0 => dash(),
             Self::Vcpus => row.vcpus.to_string(),
-            Self::Cpu | Self::Wasted | Self::Useful => cpu(self.value(row)),
+            Self::Cpu | Self::Wasted | Self::Useful => of_cpu(self.value(row)),
             Self::Halts | Self::Exits => per_second(self.value(row)),
             Self::P50 | Self::P99 | Self::Window => self.value(row).map_or_else(dash, nanos_f64),
             Self::Ceiling if row.vetoes > 0 && row.vetoes == row.vcpus => "veto".into(),
@@ -343,11 +344,6 @@ fn known_last<T>(a: Option<T>, b: Option<T>, order: impl Fn(&T, &T) -> Ordering)
 
 fn dash() -> String {
     "-".to_owned()
-}
-
-/// A share of a CPU, given in percent; a dash where it is not known.
-pub(crate) fn cpu(percent: Option<f64>) -> String {
-    percent.map_or_else(dash, |percent| share(percent / 100.0))
 }
 
 pub(crate) fn per_second(rate: Option<f64>) -> String {

@@ -1,8 +1,6 @@
 //! `haltwise report DIR`: where the halted time of a capture goes, or another section: findings, exits or a profile.
 
-mod exits;
-mod findings;
-mod profile;
+mod sections;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -201,11 +199,11 @@ fn key<T: ValueEnum>(by: Option<&str>) -> Result<Option<T>, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.findings {
-        findings::run(arguments)
+        sections::findings(arguments)
     } else if arguments.exits {
-        exits::run(arguments)
+        sections::exits(arguments)
     } else if arguments.profile {
-        profile::run(arguments)
+        sections::profile(arguments)
     } else if let Some(file) = &arguments.html {
         page_for_browsers(arguments, file)
     } else {

@@ -19,9 +19,9 @@ use crate::top::draw::{ALARM, WORTH, charts, cut, filled, fitting};
 use crate::top::figures::EMULATED;
 use crate::top::model::{Model, Screen};
 use crate::top::piloted;
-use crate::top::rows::{self, Table, TopRow, cpu, paused, per_second, tame};
+use crate::top::rows::{self, Table, TopRow, paused, per_second, tame};
 use crate::top::step::{Step, lost_by_place, lost_count};
-use crate::words::{ceiling_source, plural};
+use crate::words::{ceiling_source, of_cpu, plural};
 
 pub(super) fn lines(model: &Model, width: u16) -> Vec<Line<'static>> {
     let mut lines = of_interval(model, width);
@@ -142,8 +142,8 @@ fn rates(row: &TopRow) -> Vec<String> {
     if let Some(exits) = &of.exits {
         rates.push(format!("{} exits/s", scaled(exits.per_s)));
     }
-    rates.push(format!("failed {}", cpu(of.wasted_cpu_percent)));
-    rates.push(format!("successful {}", cpu(of.useful_cpu_percent)));
+    rates.push(format!("failed {}", of_cpu(of.wasted_cpu_percent)));
+    rates.push(format!("successful {}", of_cpu(of.useful_cpu_percent)));
     rates
 }
 
