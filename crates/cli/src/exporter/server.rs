@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -54,7 +54,10 @@ impl Server {
             while !until.load(Ordering::Relaxed) {
                 serving.turn();
             }
-            serving.end();
+            if let Address::Unix(path) = &serving.listener.address {
+                // Best effort: the next one to listen replaces it.
+                let _ = rustix::fs::unlink(path);
+            }
         };
         let thread = std::thread::Builder::new()
             .name("metrics".to_owned())
@@ -87,19 +90,11 @@ impl Serving {
     fn turn(&mut self) {
         // A connection without a request keeps no other client out.
         let is_full = self.connections.len() >= CONNECTIONS && self.oldest_idle().is_none();
-        let mut waits: Vec<PollFd<'_>> = Vec::with_capacity(self.connections.len() + 1);
-        for connection in &self.connections {
-            waits.push(PollFd::from_borrowed_fd(
-                connection.stream.as_fd(),
-                connection.waits_for(),
-            ));
-        }
-        if !is_full {
-            waits.push(PollFd::from_borrowed_fd(
-                self.listener.socket.as_fd(),
-                PollFlags::IN,
-            ));
-        }
+        let waits = self.connections.iter();
+        let mut waits: Vec<PollFd<'_>> = waits
+            .map(|it| PollFd::new(&it.stream, it.waits_for()))
+            .collect();
+        waits.extend((!is_full).then(|| PollFd::new(&self.listener.socket, PollFlags::IN)));
         let timeout = Timespec::try_from(LOOK).ok();
         if poll(&mut waits, timeout.as_ref()).is_err() {
             // Interrupted by a signal; anything else must not become a busy loop.
@@ -113,11 +108,7 @@ impl Serving {
         let mut came_of_each = came.iter().copied();
         self.connections.retain_mut(|connection| {
             let came = came_of_each.next().unwrap_or(false);
-            let goes_on = if came {
-                connection.turn(exposition).unwrap_or(false)
-            } else {
-                true
-            };
+            let goes_on = !came || connection.turn(exposition).unwrap_or(false);
             let is_late = goes_on && now_ns >= connection.until_ns;
             if is_late {
                 exposition.refused();
@@ -125,24 +116,18 @@ impl Serving {
             goes_on && !is_late
         });
         if !is_full && came.last() == Some(&true) {
-            self.make_room();
+            // Where there are too many, the oldest whose request has not come ends.
+            let oldest = self.oldest_idle();
+            if let Some(oldest) = oldest.filter(|_| self.connections.len() >= CONNECTIONS) {
+                drop(self.connections.remove(oldest));
+                self.exposition.refused();
+            }
             self.accept(now_ns);
         }
     }
 
     fn oldest_idle(&self) -> Option<usize> {
         self.connections.iter().position(|it| it.answer.is_empty())
-    }
-
-    /// Ends the oldest connection whose request has not come, where there are too many.
-    fn make_room(&mut self) {
-        if self.connections.len() < CONNECTIONS {
-            return;
-        }
-        if let Some(oldest) = self.oldest_idle() {
-            drop(self.connections.remove(oldest));
-            self.exposition.refused();
-        }
     }
 
     fn accept(&mut self, now_ns: u64) {
@@ -160,13 +145,6 @@ impl Serving {
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
-
-    fn end(self) {
-        if let Address::Unix(path) = &self.listener.address {
-            // Best effort: the next one to listen replaces it.
-            let _ = rustix::fs::unlink(path);
-        }
-    }
 }
 
 struct Connection {
@@ -180,7 +158,8 @@ struct Connection {
 
 impl Connection {
     fn waits_for(&self) -> PollFlags {
-        if self.answer.is_empty() {
+        let is_read = self.answer.is_empty();
+        if is_read {
             PollFlags::IN
         } else {
             PollFlags::OUT

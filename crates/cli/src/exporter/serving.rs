@@ -1,6 +1,5 @@
 //! Metrics shown beside a command's own work: at an address and in a file, with systemd told that the command is alive.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,15 +51,10 @@ impl Serving {
     }
 
     pub(crate) fn writes(&self) -> Vec<PathBuf> {
-        let directories = [
-            self.listener.as_ref().and_then(Listener::directory),
-            self.textfile.as_ref().and_then(Textfile::directory),
-        ];
-        directories
-            .into_iter()
-            .flatten()
-            .map(PathBuf::from)
-            .collect()
+        let listened = self.listener.as_ref().and_then(Listener::directory);
+        let written = self.textfile.as_ref().and_then(|it| it.path.parent());
+        let both = listened.into_iter().chain(written);
+        both.map(PathBuf::from).collect()
     }
 
     pub(crate) fn listens(&self) -> bool {
@@ -134,10 +128,6 @@ impl Textfile {
         })
     }
 
-    pub(crate) fn directory(&self) -> Option<&Path> {
-        self.path.parent()
-    }
-
     /// Writes it if it is time: whole, or not at all. The first time must succeed; a later failure, as of a full disk,
     /// is reported once and ends nothing.
     pub(crate) fn turn(&mut self, exposition: &Exposition, now_ns: u64) -> Result<(), Failure> {
@@ -182,13 +172,6 @@ pub(crate) struct Exposition {
     most_series: usize,
     add: Box<dyn Fn(&mut Metrics) + Send + Sync>,
     cost: Mutex<ScrapeTotals>,
-}
-
-impl fmt::Debug for Exposition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = self.most_series;
-        write!(f, "Exposition({most} series)")
-    }
 }
 
 impl Exposition {

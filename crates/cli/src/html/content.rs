@@ -103,12 +103,12 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     sinks.extend(looking.sinks());
     let (recording, ends) = load::load(&opened, OverTime::Vcpus, &mut sinks)?;
     let mut exits_seen = ExitsSeen::new(&opened);
-    let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
-    let by_vm = exits.by_vm;
-    let loaded = by_vm.finish(&opened, recording.clone(), &exits.ends)?;
+    let (by_vm, exits, exit_ends) =
+        exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
+    let loaded = by_vm.finish(&opened, recording.clone(), &exit_ends)?;
     let other = request.against.map(Opened::open).transpose()?;
     let begun = other.as_ref().map(|other| {
-        let (halts, exits) = ((&halts_seen, &ends), (&exits_seen, &exits.ends));
+        let (halts, exits) = ((&halts_seen, &ends), (&exits_seen, &exit_ends));
         let a = Side::new(&opened, recording.clone(), halts, exits);
         Begun::of_vm(a, diff::load::side(other)?, request.vm)
     });
@@ -140,7 +140,7 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let whatif = candidates.map(WhatIf::of);
     Ok(Content {
         dir: request.dir.display().to_string(),
-        exits: exits.shown,
+        exits,
         profile,
         diff: begun.zip(in_a).map(|(begun, in_a)| begun.finish(in_a)),
         proof: request.proof.map(proof::read).transpose()?,
@@ -168,37 +168,23 @@ fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
     }
 }
 
-struct Read {
-    by_vm: ByVm,
-    shown: Option<Exits>,
-    ends: PassEnds,
-}
-
 fn exits_of(
     opened: &Opened,
     recording: &Recording,
     only: Option<&[VmIndex]>,
     seen: &mut ExitsSeen,
-) -> Result<Read, Failure> {
+) -> Result<(ByVm, Option<Exits>, PassEnds), Failure> {
     let recorded = opened.info().exits.clone();
     let mut by_vm = ByVm::new(recorded.clone(), recording);
     let Some(recorded) = recorded else {
-        return Ok(Read {
-            by_vm,
-            shown: None,
-            ends: PassEnds::default(),
-        });
+        return Ok((by_vm, None, PassEnds::default()));
     };
     let mut taking = Taking::new(By::Vm, recording, only.map(<[VmIndex]>::to_vec));
     let ends = pass(opened, "reading", &mut [&mut by_vm, &mut taking, seen]);
     ends.opened(Table::Exits)?;
     let loaded = taking.finish(opened, recorded, recording.clone(), &ends);
     let view = exits::build::build(&loaded, None, true);
-    Ok(Read {
-        by_vm,
-        shown: view.map(|view| Exits { view, loaded }),
-        ends,
-    })
+    Ok((by_vm, view.map(|view| Exits { view, loaded }), ends))
 }
 
 fn profile_of(

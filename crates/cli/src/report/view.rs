@@ -274,7 +274,7 @@ figures! {
         pub(crate) time_against_count: Vec<PollBar> = List(PollBar::FIGURES),
     }
 
-    #[derive(Default)]
+    #[derive(Clone, Copy, Default)]
     pub(crate) struct PollBar {
         /// The shortest.
         pub(crate) low_ns: u64 = Nanos,

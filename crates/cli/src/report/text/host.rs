@@ -42,7 +42,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     let each = |ipc| format!("{} instructions/cycle", three_digits(ipc));
     machine.extend(host.instructions_per_cycle.map(each));
     machine.extend(host.steal.filter(|&s| s > 0.0).map(steal));
-    page.wrapped("  ", &machine.join(", "), 2);
+    page.prose(&machine.join(", "));
     idle_states(page, &host.idle_states);
     knobs(page, &host.knobs, side);
     let account = &host.account;
@@ -51,24 +51,20 @@ pub(super) fn host(page: &mut Page, report: &Report) {
         let bound = bound(account.poll.bound);
         format!(", polling takes {bound}{} of a CPU", share(cpus))
     });
-    page.wrapped(
-        "  ",
-        &format!(
-            "{} in {}: {}, {} halts/s{}",
-            match side {
-                Side::Host => {
-                    let vms = plural(host.vms as u64, "VM");
-                    format!("{vms}, {}", plural(account.vcpus as u64, "vCPU"))
-                }
-                Side::Guest => plural(account.vcpus as u64, "CPU"),
-            },
-            nanos(account.span_ns),
-            plural(account.halts, "halt"),
-            scaled(account.halts_per_s),
-            cpus_polling.unwrap_or_default(),
-        ),
-        2,
-    );
+    page.prose(&format!(
+        "{} in {}: {}, {} halts/s{}",
+        match side {
+            Side::Host => {
+                let vms = plural(host.vms as u64, "VM");
+                format!("{vms}, {}", plural(account.vcpus as u64, "vCPU"))
+            }
+            Side::Guest => plural(account.vcpus as u64, "CPU"),
+        },
+        nanos(account.span_ns),
+        plural(account.halts, "halt"),
+        scaled(account.halts_per_s),
+        cpus_polling.unwrap_or_default(),
+    ));
     let wakers = Distance::ALL.map(Distance::as_str).into_iter();
     let counts = host.wakers.unwrap_or_default();
     let wakers = wakers.zip(counts).filter(|(_, n)| *n > 0);
@@ -81,7 +77,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     if report.vms.len() < host.vms {
         let shown = report.vms.len();
         let text = format!("Below: {shown} of these VMs; the figures above cover all of them.");
-        page.wrapped("  ", &text, 2);
+        page.prose(&text);
     }
 }
 
@@ -205,7 +201,7 @@ const NAME_WIDTH: usize = 32;
 
 pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
     if report.vms.is_empty() {
-        page.wrapped("  ", "No VM was seen.", 2);
+        page.prose("No VM was seen.");
         return;
     }
     page.gap();
@@ -216,7 +212,7 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
     rows.extend(shown.iter().map(|vm| cells(vm, common, has_cpu)));
     page.table(2, &STANDS, &rows);
     if !rest.is_empty() {
-        page.wrapped("  ", &others(rest), 2);
+        page.prose(&others(rest));
     }
     if !options.detail {
         notes(page, report);

@@ -44,7 +44,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
         return;
     }
     if vm.account.halts == 0 {
-        page.wrapped("  ", NO_HALT, 2);
+        page.prose(NO_HALT);
     } else {
         let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
         account(page, report, &vm.account, vetoed);
@@ -86,7 +86,7 @@ fn spared(page: &mut Page, report: &Report, account: &AccountFigures) {
         count(account.waits),
         count(spared),
     );
-    page.wrapped("  ", &text, 2);
+    page.prose(&text);
 }
 
 fn vetoes(page: &mut Page, vm: &ReportedVm) {
@@ -117,18 +117,15 @@ fn vcpu_table(page: &mut Page, report: &Report, vm: &ReportedVm) {
     page.table(2, &STANDS, &rows);
     for vcpu in vm.vcpus.iter().filter(|vcpu| vcpu.account.halts > 0) {
         page.gap();
-        let mut now = Vec::new();
-        now.extend(
-            vcpu.window_ns
-                .map(|ns| format!("window now {}", nanos(ns.into()))),
-        );
-        now.extend(
-            vcpu.ceiling_ns
-                .map(|ns| format!("ceiling {}", nanos(ns.into()))),
-        );
-        if vcpu.guest_veto == Some(true) {
-            now.push("switched off by the guest".to_owned());
-        }
+        let now_ns = |ns: u32| format!("window now {}", nanos(ns.into()));
+        let ceiling = |ns: u32| format!("ceiling {}", nanos(ns.into()));
+        let veto = vcpu.guest_veto == Some(true);
+        let now = [
+            vcpu.window_ns.map(now_ns),
+            vcpu.ceiling_ns.map(ceiling),
+            veto.then(|| "switched off by the guest".to_owned()),
+        ];
+        let now: Vec<String> = now.into_iter().flatten().collect();
         let cells = vec![format!("vCPU {}", vcpu.id), now.join(", ")];
         page.table(2, &[Stands::Left, Stands::Left], &[cells]);
         parts_bar(page, &vcpu.account);
@@ -148,7 +145,7 @@ const MARKS: [char; 6] = ['#', 'x', '.', 'w', '~', '?'];
 
 pub(super) fn short(page: &mut Page, account: &AccountFigures) {
     let text = plural(account.halts, "halt");
-    page.wrapped("  ", &text, 2);
+    page.prose(&text);
     halted_time(page, account);
     spreads(page, account);
 }
@@ -156,7 +153,7 @@ pub(super) fn short(page: &mut Page, account: &AccountFigures) {
 /// Shows an account. `vetoed`: the guest switched polling off.
 pub(super) fn account(page: &mut Page, report: &Report, account: &AccountFigures, vetoed: bool) {
     page.gap();
-    page.wrapped("  ", &verdict(account, vetoed), 2);
+    page.prose(&verdict(account, vetoed));
     page.gap();
     halted_time(page, account);
     page.gap();
@@ -171,21 +168,17 @@ pub(super) fn account(page: &mut Page, report: &Report, account: &AccountFigures
 }
 
 fn halted_time(page: &mut Page, account: &AccountFigures) {
-    page.wrapped(
-        "  ",
-        &format!(
-            "Halted {} of {} time: {} halts/s, {} sleeps/s (two context switches each)",
-            share(account.halted_share),
-            if account.vcpus == 1 {
-                "the"
-            } else {
-                "its vCPUs'"
-            },
-            scaled(account.halts_per_s),
-            scaled(account.waits_per_s),
-        ),
-        2,
-    );
+    page.prose(&format!(
+        "Halted {} of {} time: {} halts/s, {} sleeps/s (two context switches each)",
+        share(account.halted_share),
+        if account.vcpus == 1 {
+            "the"
+        } else {
+            "its vCPUs'"
+        },
+        scaled(account.halts_per_s),
+        scaled(account.waits_per_s),
+    ));
     parts_bar(page, account);
     let whole = account.halted_ns;
     let no_latency = account.waits > 0 && account.wake_latency_ns.is_none();
@@ -260,6 +253,6 @@ fn wakes(page: &mut Page, account: &AccountFigures) {
             "KVM did not count {} wake-ups as valid",
             count(account.invalid)
         );
-        page.wrapped("  ", &text, 2);
+        page.prose(&text);
     }
 }
