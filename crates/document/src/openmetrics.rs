@@ -19,7 +19,6 @@ use crate::figure::{Figures, Leaf, Unit, leaves};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus' text format 0.0.4.
     Prometheus,
@@ -223,7 +222,6 @@ pub fn declared(kind: Kind, prefix: &str, leaf: &Leaf) -> Option<Declared> {
 
 #[derive(Debug)]
 enum Sample {
-    /// A number, in the unit of its figure.
     One(Value, Unit),
     Buckets(Buckets),
 }
@@ -350,7 +348,6 @@ pub struct Buckets {
     /// Rising bounds in nanoseconds, each with how many times are at most this.
     pub below: Vec<(u64, u64)>,
     pub count: u64,
-    /// Their sum in nanoseconds.
     pub sum_ns: u64,
 }
 

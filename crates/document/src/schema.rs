@@ -37,14 +37,15 @@ fn property(figure: &Figure) -> Value {
         _ => json!({ "type": kind }),
     };
     if let Value::Object(fields) = &mut schema {
-        if matches!(kind, "integer" | "number") && figure.unit != Unit::Real {
+        let is_number = matches!(kind, "integer" | "number");
+        if is_number && figure.unit != Unit::Real {
             fields.insert("minimum".into(), 0.into());
         }
         if figure.nullable || figure.unit == Unit::Real {
             fields.insert("type".into(), json!([kind, "null"]));
         }
         fields.insert("description".into(), figure.meaning().into());
-        if is_measured(figure.unit) {
+        if is_number && !matches!(figure.unit, Unit::Amount | Unit::Number | Unit::Real) {
             fields.insert("x-unit".into(), unit.into());
         }
     }
@@ -61,7 +62,7 @@ fn flat(figures: &[Figure]) -> Vec<Figure> {
 }
 
 /// Type in JSON, and the unit, or a word where there is none.
-fn form(unit: Unit) -> (&'static str, &'static str) {
+pub(crate) fn form(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Count => ("integer", "count"),
         Unit::Nanos => ("integer", "ns"),
@@ -82,14 +83,6 @@ fn form(unit: Unit) -> (&'static str, &'static str) {
         Unit::Record(_) | Unit::Flat(_) | Unit::Object => ("object", "object"),
         Unit::List(_) => ("array", "list of objects"),
     }
-}
-
-fn is_measured(unit: Unit) -> bool {
-    use Unit::{Bytes, Count, CpuPercent, MeanNanos, Microjoules, Nanos, PerSecond, Share};
-    matches!(
-        unit,
-        Bytes | Count | CpuPercent | MeanNanos | Microjoules | Nanos | PerSecond | Share
-    )
 }
 
 fn kind(figure: &Figure) -> String {

@@ -140,7 +140,6 @@ pub(crate) enum Column {
     Vcpus,
     Cpu,
     Halts,
-    /// CPU that polled without success.
     Wasted,
     Useful,
     P50,

@@ -14,7 +14,6 @@ use crate::page::{glued, harmless};
 pub struct Markup(String);
 
 impl Markup {
-    /// Nothing.
     pub fn none() -> Self {
         Self::default()
     }
@@ -110,7 +109,6 @@ impl<M: Into<Markup>> FromIterator<M> for Markup {
     }
 }
 
-/// An element that is being put together.
 #[derive(Debug)]
 pub struct Element {
     name: &'static str,
@@ -140,7 +138,6 @@ impl Element {
         self
     }
 
-    /// An attribute that has no value.
     #[must_use]
     pub fn flag(mut self, name: &'static str) -> Self {
         self.attributes.push(' ');

@@ -186,17 +186,6 @@ fn a_key_does_one_thing_and_help_names_it() {
 }
 
 #[test]
-fn help_covers_and_any_key_uncovers() {
-    let mut model = world(false);
-    press(&mut model, "?");
-    assert!(model.help);
-    press(&mut model, "⏎");
-    assert_eq!((model.help, model.screen), (false, Screen::Host));
-    press(&mut model, "h");
-    assert_eq!(model.press(char('q'), PAGE), Some(Action::Quit));
-}
-
-#[test]
 fn a_live_view_pauses_travels_and_follows_again() {
     let mut model = world(true);
     press(&mut model, "←←");
@@ -210,15 +199,6 @@ fn a_live_view_pauses_travels_and_follows_again() {
     assert_eq!(model.step().unwrap().start_ns, 5 * SECOND);
     press(&mut model, " ");
     assert_eq!(model.step().unwrap().start_ns, 6 * SECOND);
-}
-
-#[test]
-fn a_vm_is_remembered_after_it_went() {
-    let mut model = world::model(false, vec![step(0, &three()), step(1, &three()[..1])]);
-    press(&mut model, "⏎→");
-    assert_eq!(model.screen, Screen::Vm(VmIndex(2)));
-    assert_eq!(model.vm(VmIndex(2)).unwrap().name, "gamma");
-    assert_eq!(model.rows(), []);
 }
 
 #[test]
