@@ -26,7 +26,7 @@ pub(crate) mod view;
 #[cfg(test)]
 pub(crate) mod world;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use haltwise_core::ids::VmIndex;
@@ -61,30 +61,25 @@ impl Form {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct FromCapture {
-    pub(crate) dir: PathBuf,
-    pub(crate) interval: Duration,
-    pub(crate) at: Option<Duration>,
-}
-
 pub(crate) fn show_capture(
-    wanted: &FromCapture,
+    dir: &Path,
+    interval: Duration,
+    at: Option<Duration>,
     form: Form,
     pick: impl FnOnce(&Roster) -> Result<Option<Vec<VmIndex>>, Failure>,
 ) -> Outcome {
     if form == Form::Screen {
         tty::check()?;
     }
-    let length = match wanted.at {
+    let length = match at {
         // One page of a capture is all of it, unless a moment is asked for.
         None if form.is_once() => Length::Whole,
-        _ => Length::Ns(nanos(wanted.interval)),
+        _ => Length::Ns(nanos(interval)),
     };
-    let (origin, timeline) = recorded::load(&wanted.dir, length, pick)?;
+    let (origin, timeline) = recorded::load(dir, length, pick)?;
     let partial = origin.partial;
     let mut model = Model::new(origin, timeline);
-    if let Some(at) = wanted.at {
+    if let Some(at) = at {
         let (start_ns, _) = model.timeline.span();
         model.timeline.seek_time(start_ns.saturating_add(nanos(at)));
     }

@@ -113,6 +113,17 @@ impl Prose {
         Self(pieces.into_iter().collect())
     }
 
+    /// The pieces with a comma between them.
+    pub fn joined(pieces: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::default();
+        for piece in pieces {
+            let comma = if all.0.is_empty() { "" } else { ", " };
+            all.extend(comma.into());
+            all.extend(piece);
+        }
+        all
+    }
+
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }

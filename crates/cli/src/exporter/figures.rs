@@ -172,6 +172,7 @@ figures! {
         pub(crate) lost_events: u64 = Count,
     }
 
+    #[derive(Default)]
     pub(crate) struct BuildNames {
         /// Version of haltwise.
         pub(crate) version: String = Word,

@@ -35,7 +35,7 @@ const PLACES: usize = 16;
 const VM: &str = "haltwise_vm";
 const HOST: &str = "haltwise_host";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watched {
     build: BuildNames,
     missing: Vec<Missing>,
@@ -75,14 +75,8 @@ impl Watched {
             build,
             missing,
             names,
-            vms: BTreeMap::new(),
-            all: Account::default(),
-            parameters: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            host: None,
-            package_uj: None,
-            added_ns_per_halt: None,
             newest_ns: clock::monotonic_ns(),
+            ..Self::default()
         }
     }
 

@@ -86,22 +86,19 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
 }
 
 fn outside(document: &mut Document, of: &UnrecordedHost) {
-    let mut parameters = Prose::default();
-    for (nth, knob) in of.parameters.iter().enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
+    let parameters = of.parameters.iter().map(|knob| {
         let (name, value) = (Untrusted::from(&knob.name), Untrusted::from(&knob.value));
-        parameters.extend(prose![comma, name, " = ", value]);
-    }
-    document.fact("KVM", parameters);
-    let mut vms = Prose::default();
-    for (nth, vm) in of.vms.iter().take(NAMED).enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
+        prose![name, " = ", value]
+    });
+    document.fact("KVM", Prose::joined(parameters));
+    let vms = of.vms.iter().take(NAMED).map(|vm| {
         let time = vm.cpu_percent.zip(vm.kernel_cpu_percent);
         let time = time.map_or_else(String::new, |(all, kernel)| {
             format!(" {}, {} in the kernel", cpus(all), cpus(kernel))
         });
-        vms.extend(prose![comma, Untrusted::from(&vm.name), time]);
-    }
+        prose![Untrusted::from(&vm.name), time]
+    });
+    let mut vms = Prose::joined(vms);
     match of.vms.len() {
         0 => vms.extend(prose!["none found"]),
         all if all > NAMED => vms.extend(prose![format!(" and {} more", all - NAMED)]),

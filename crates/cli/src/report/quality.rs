@@ -82,11 +82,11 @@ fn lost(report: &Report, most: usize) -> Prose {
     let part = percent(recording.lost as f64, seen as f64);
     let events = plural(recording.lost, "event");
     let mut text = prose![format!("{events}, {part} of all: ")];
-    for (nth, loss) in recording.lost_by_place.iter().take(most).enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
-        let n = format!("{comma}{} (", count(loss.count));
-        text.extend(prose![n, Untrusted::from(&loss.place), ")"]);
-    }
+    let places = recording.lost_by_place.iter().take(most).map(|loss| {
+        let n = format!("{} (", count(loss.count));
+        prose![n, Untrusted::from(&loss.place), ")"]
+    });
+    text.extend(Prose::joined(places));
     text.extend("; not included in shares and rates".into());
     text
 }
