@@ -13,6 +13,4 @@ pub(crate) mod serving;
 pub(crate) mod watched;
 
 #[cfg(test)]
-mod published;
-#[cfg(test)]
 mod test;

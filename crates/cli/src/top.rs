@@ -19,7 +19,7 @@ mod model;
 mod piloted;
 pub(crate) mod recorded;
 mod rows;
-mod step;
+pub(crate) mod step;
 mod timeline;
 mod tty;
 pub(crate) mod view;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::Account;
+use haltwise_core::account::seen::Span;
 use haltwise_core::account::series::Series;
 use haltwise_core::event::{
     CeilingSource, Facts, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
@@ -25,12 +26,10 @@ use crate::exporter::figures::{
     LostTotals, MissingNames, Parameter, VmLabels, VmNames, VmState, WakeTotals,
 };
 use crate::exporter::serving::PREFIX;
+use crate::top::step::{Losses, lost_by_place};
 
 /// How long a VM that has ended is still shown: two scrapes at an interval of a minute.
 pub(crate) const KEPT_NS: u64 = 120_000_000_000;
-
-/// Places of loss that are distinguished; sources have fewer.
-const PLACES: usize = 16;
 
 const VM: &str = "haltwise_vm";
 const HOST: &str = "haltwise_host";
@@ -44,7 +43,7 @@ pub(crate) struct Watched {
     /// All halts: of VMs that are gone, and of those that no VM could be found for, too.
     all: Account,
     parameters: BTreeMap<String, u64>,
-    lost: BTreeMap<String, u64>,
+    lost: Losses,
     host: Option<HostSample>,
     package_uj: Option<u64>,
     added_ns_per_halt: Option<f64>,
@@ -96,14 +95,8 @@ impl Watched {
             }
         }
         for lost in &facts.lost {
-            let is_new = !self.lost.contains_key(&lost.place);
-            let place = if is_new && self.lost.len() >= PLACES {
-                "elsewhere"
-            } else {
-                &lost.place
-            };
-            let count = self.lost.entry(place.to_owned()).or_default();
-            *count = count.saturating_add(lost.count);
+            let at = Span::of_one(lost.time_ns).times(lost.count);
+            self.lost.add(lost.place.clone(), &at);
         }
         // Prometheus keeps the history.
         self.all.series = Series::default();
@@ -200,11 +193,9 @@ impl Watched {
                 &Parameter { parameter: *value },
             );
         }
-        for (place, count) in &self.lost {
+        for (place, lost_events) in lost_by_place(&self.lost) {
             let labels = none.and("place", place);
-            let lost = LostTotals {
-                lost_events: *count,
-            };
+            let lost = LostTotals { lost_events };
             metrics.add(Kind::Counter, "haltwise", &labels, &lost);
         }
         metrics.add(Kind::Counter, PREFIX, &none, &self.cost_totals());

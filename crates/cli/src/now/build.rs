@@ -317,9 +317,7 @@ fn vms(root: &Root, outside: &mut UnrecordedHost) -> anyhow::Result<()> {
     let others = scan.vms.into_iter().map(|vm| UnrecordedVm {
         pid: vm.pid().0,
         name: vm.label.name,
-        cpu_percent: None,
-        guest_cpu_percent: None,
-        kernel_cpu_percent: None,
+        ..UnrecordedVm::default()
     });
     for other in others {
         if outside.vms.iter().all(|vm| vm.pid != other.pid) {

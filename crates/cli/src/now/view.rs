@@ -101,6 +101,7 @@ figures! {
     }
 
     /// A process as any user can read it: its CPU time over a second, in ticks of 10 ms or so.
+    #[derive(Default)]
     pub(crate) struct UnrecordedVm {
         /// Its VM's name.
         pub(crate) name: String = Name,
