@@ -17,7 +17,7 @@ use crate::Cli;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::explain;
 use crate::recommend::threads::at_most;
-use crate::terminal::{self, kept};
+use crate::terminal;
 use crate::verb::Verb;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn answer(
         return Err(Failure::new(Exit::Usage, error).into());
     };
     contained(|| {
-        let (outcome, printed) = kept::keep(|| at_most(threads, || verb.run()));
+        let (outcome, printed) = terminal::keep(|| at_most(threads, || verb.run()));
         answered(outcome, printed)
     })
 }
@@ -127,7 +127,7 @@ fn is_reader(verb: &Verb) -> bool {
     }
 }
 
-fn answered(outcome: Outcome, printed: kept::Printed) -> Result<Answer, Refusal> {
+fn answered(outcome: Outcome, printed: terminal::Printed) -> Result<Answer, Refusal> {
     let exit = outcome?.code();
     let json = String::from_utf8_lossy(&printed.result).into_owned();
     let said = printed.said;

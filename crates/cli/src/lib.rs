@@ -46,7 +46,6 @@ mod terminal;
 mod time;
 mod top;
 mod tune;
-mod usage;
 mod verb;
 mod verify;
 mod webpage;

@@ -18,9 +18,8 @@ use crate::collect::attach::{self, explain};
 use crate::collect::interrupt::Interrupt;
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::exporter::exposition::Exposition;
 use crate::exporter::figures::BuildNames;
-use crate::exporter::serving::{Served, Serving};
+use crate::exporter::serving::{Exposition, Served, Serving};
 use crate::exporter::watched::{KEPT_NS, Watched};
 use crate::terminal;
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::terminal::kept;
+use crate::terminal;
 
 /// Nothing is shown of work shorter than this.
 const QUIET: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ impl Progress {
         Self {
             total,
             shown_at: None,
-            on_terminal: io::stderr().is_terminal() && !kept::is_on(),
+            on_terminal: io::stderr().is_terminal() && !terminal::is_kept(),
         }
     }
 

@@ -6,9 +6,8 @@
 //! A reader that goes away (`haltwise report … | head`) is not an error. Nothing depends on colour: headings
 //! and notes have one on a terminal, unless `NO_COLOR` is set; clap colours help by the same rule.
 
-pub(crate) mod kept;
-
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use haltwise_document::Document;
@@ -121,10 +120,10 @@ pub(crate) fn json(result: &impl Serialize) -> serde_json::Result<String> {
 
 /// Prints a result as JSON. It goes out piece by piece: that of many VMs is far larger than what it is made of.
 pub(crate) fn print_json(result: &impl Serialize) -> Result<(), Failure> {
-    if kept::is_on() {
+    if is_kept() {
         let mut bytes = Vec::new();
         let outcome = write_json(result, &mut bytes);
-        kept::print(&bytes);
+        keeps_result(&bytes);
         return written(outcome);
     }
     written(write_json(result, BufWriter::new(io::stdout().lock())))
@@ -168,7 +167,7 @@ pub(crate) fn page(width: usize, text: impl FnOnce(Style) -> String) -> Result<(
 }
 
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    if kept::print(bytes) {
+    if keeps_result(bytes) {
         return Ok(());
     }
     let mut stdout = io::stdout().lock();
@@ -189,7 +188,7 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 /// Says something about the work, on stderr. Errors are ignored: they cannot be reported.
 pub(crate) fn say(text: &str) {
     let text = escaped(text, |_| "?".to_owned());
-    if kept::say(&text) {
+    if keeps_said(&text) {
         return;
     }
     drop(writeln!(io::stderr().lock(), "{text}"));
@@ -221,6 +220,59 @@ pub(crate) fn complain(failure: &Failure) {
     if let Some(hint) = &failure.hint {
         say(&format!("hint: {hint}"));
     }
+}
+
+/// Output and messages of a verb, kept for a caller in the same process: [`keep`].
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    /// The result, as it would have gone to stdout.
+    pub(crate) result: Vec<u8>,
+    /// Messages about the work, as they would have gone to stderr.
+    pub(crate) said: Vec<String>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Printed>> = const { RefCell::new(None) };
+}
+
+/// Keeps what the work would print, for the thread that asks.
+pub(crate) fn keep<T>(work: impl FnOnce() -> T) -> (T, Printed) {
+    /// Also where the work panics.
+    struct Restore(Option<Printed>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            KEPT.set(self.0.take());
+        }
+    }
+    let restore = Restore(KEPT.replace(Some(Printed::default())));
+    let done = work();
+    let printed = KEPT.take().unwrap_or_default();
+    drop(restore);
+    (done, printed)
+}
+
+pub(crate) fn is_kept() -> bool {
+    KEPT.with_borrow(Option::is_some)
+}
+
+fn keeps_result(bytes: &[u8]) -> bool {
+    KEPT.with_borrow_mut(|kept| match kept {
+        Some(kept) => {
+            kept.result.extend_from_slice(bytes);
+            true
+        }
+        None => false,
+    })
+}
+
+fn keeps_said(text: &str) -> bool {
+    KEPT.with_borrow_mut(|kept| match kept {
+        Some(kept) => {
+            kept.said.push(text.to_owned());
+            true
+        }
+        None => false,
+    })
 }
 
 #[cfg(test)]
@@ -258,5 +310,27 @@ mod test {
         let text = json(&name).unwrap();
         assert!(!text.contains(steers), "{text:?}");
         assert_eq!(serde_json::from_str::<String>(&text).unwrap(), name);
+    }
+
+    #[test]
+    fn what_is_printed_is_kept_until_the_work_ends() {
+        let (inner, outer) = keep(|| {
+            say("note: a\u{1b}");
+            let ((), inner) = keep(|| drop(print("inner")));
+            drop(print_json(&1));
+            inner
+        });
+        assert_eq!(inner.result, b"inner");
+        assert_eq!(
+            (&outer.result[..], &outer.said[..]),
+            (&b"1\n"[..], &["note: a?".to_owned()][..])
+        );
+        assert!(!is_kept());
+    }
+
+    #[test]
+    fn a_panic_ends_it() {
+        let panicked = std::panic::catch_unwind(|| keep(|| panic!("odd")));
+        assert!(panicked.is_err() && !is_kept());
     }
 }

@@ -3,36 +3,30 @@
 //! | file | holds |
 //! |---|---|
 //! | [`step`] | what every vCPU did in one interval |
-//! | [`timeline`] | the steps that are kept, and the one that is looked at |
-//! | [`recorded`] | steps from a capture |
-//! | [`live`] | steps from this host |
-//! | [`origin`] | what is the same for all steps |
+//! | [`timeline`] | the steps that are kept, the one that is looked at, and what is the same for all |
+//! | [`recorded`], [`live`] | steps from a capture, from this host |
 //! | [`piloted`] | what the pilot says of the VMs, where one runs |
-//! | [`figures`], [`rows`], [`columns`] | what is said of a VM and of a vCPU, in which order |
-//! | [`keys`], [`model`] | the table of keys; the view and how a key changes it |
+//! | [`figures`], [`rows`] | what is said of a VM and of a vCPU, in which columns and order |
+//! | [`model`] | the view, the table of keys, and how a key changes the view |
 //! | [`draw`] | the screens, as cells |
 //! | [`view`] | a step as data: the JSON |
-//! | [`tty`], [`full`] | the terminal, and the loop that serves it |
+//! | [`tty`] | the terminal, and the loop that serves it |
 
-mod columns;
 mod draw;
 mod figures;
-mod full;
-mod keys;
 pub(crate) mod live;
 mod model;
-mod origin;
 mod piloted;
 pub(crate) mod recorded;
 mod rows;
-mod step;
+pub(crate) mod step;
 mod timeline;
 mod tty;
 pub(crate) mod view;
 #[cfg(test)]
 pub(crate) mod world;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use haltwise_core::ids::VmIndex;
@@ -67,35 +61,30 @@ impl Form {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct FromCapture {
-    pub(crate) dir: PathBuf,
-    pub(crate) interval: Duration,
-    pub(crate) at: Option<Duration>,
-}
-
 pub(crate) fn show_capture(
-    wanted: &FromCapture,
+    dir: &Path,
+    interval: Duration,
+    at: Option<Duration>,
     form: Form,
     pick: impl FnOnce(&Roster) -> Result<Option<Vec<VmIndex>>, Failure>,
 ) -> Outcome {
     if form == Form::Screen {
         tty::check()?;
     }
-    let length = match wanted.at {
+    let length = match at {
         // One page of a capture is all of it, unless a moment is asked for.
         None if form.is_once() => Length::Whole,
-        _ => Length::Ns(nanos(wanted.interval)),
+        _ => Length::Ns(nanos(interval)),
     };
-    let (origin, timeline) = recorded::load(&wanted.dir, length, pick)?;
+    let (origin, timeline) = recorded::load(dir, length, pick)?;
     let partial = origin.partial;
     let mut model = Model::new(origin, timeline);
-    if let Some(at) = wanted.at {
+    if let Some(at) = at {
         let (start_ns, _) = model.timeline.span();
         model.timeline.seek_time(start_ns.saturating_add(nanos(at)));
     }
     if form == Form::Screen {
-        return full::run(model, None, &Interrupt::watch()?);
+        return tty::run(model, None, &Interrupt::watch()?);
     }
     print(&model, form)?;
     if !form.is_once() {
@@ -115,7 +104,7 @@ pub(crate) fn show_host(wanted: &ToWatch, form: Form) -> Outcome {
     let (mut live, origin) = Live::attach(wanted)?;
     let mut model = Model::new(origin, Timeline::default());
     if form == Form::Screen {
-        return full::run(model, Some(live), &interrupt);
+        return tty::run(model, Some(live), &interrupt);
     }
     let (vms, vcpus) = live.seen();
     terminal::say(&format!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::event::CeilingSource;
 
-use crate::number::{count, nanos};
+use crate::number::{count, nanos, share};
 
 pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     match source {
@@ -70,6 +70,11 @@ pub(crate) fn bound_sign(bound: &str) -> &'static str {
         "about" => "~",
         _ => "",
     }
+}
+
+/// A part of a CPU, given in percent; a dash where it is not known.
+pub(crate) fn of_cpu(percent: Option<f64>) -> String {
+    percent.map_or_else(|| "-".to_owned(), |percent| share(percent / 100.0))
 }
 
 pub(crate) fn capitalised(phrase: &str) -> String {

@@ -40,12 +40,10 @@ impl Part {
     }
 }
 
-/// A label and its text.
 #[derive(Debug, Clone)]
 pub struct Term {
     pub label: Prose,
     pub text: Prose,
-    /// Printed as advice.
     pub is_advice: bool,
 }
 
@@ -58,16 +56,13 @@ pub enum Block {
     /// Action to take, or decision made.
     Advice(Prose),
     Facts(Vec<(Prose, Prose)>),
-    /// Labels in a column, texts beside them.
     Terms(Vec<Term>),
     /// A command of ours to paste, under a name: it is never wrapped or cut.
     Command(&'static str, String),
     Table(Table),
-    /// Parts of a whole as one bar.
     Bar(Vec<Part>),
     /// Part that opens on a page, below its title; on a screen the part stands open.
     Folded(Prose, Document),
-    /// Facts to know beside the figures.
     Note(Prose),
     Remark(Prose),
 }
@@ -116,6 +111,17 @@ macro_rules! prose {
 impl Prose {
     pub fn of(pieces: impl IntoIterator<Item = Span>) -> Self {
         Self(pieces.into_iter().collect())
+    }
+
+    /// The pieces with a comma between them.
+    pub fn joined(pieces: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::default();
+        for piece in pieces {
+            let comma = if all.0.is_empty() { "" } else { ", " };
+            all.extend(comma.into());
+            all.extend(piece);
+        }
+        all
     }
 
     pub fn extend(&mut self, other: Self) {
@@ -190,7 +196,6 @@ impl Document {
         self.push(Block::Folded(title.into(), content));
     }
 
-    /// Adds what must be known beside the figures.
     pub fn note(&mut self, text: impl Into<Prose>) {
         self.push(Block::Note(text.into()));
     }

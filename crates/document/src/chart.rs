@@ -44,7 +44,6 @@ pub fn stacked(parts: &[(char, u64)], width: usize) -> String {
         .collect()
 }
 
-/// Heights of a sparkline above zero.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Values over time: a space where nothing is known, a dot for zero.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::number;
+use crate::schema::form;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
@@ -20,7 +21,6 @@ pub struct Figure {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unit {
     Count,
-    /// Nanoseconds.
     Nanos,
     /// Nanoseconds, with a fraction: a mean, or a sum that is weighted.
     MeanNanos,
@@ -46,7 +46,6 @@ pub enum Unit {
     Drawn,
     /// A name and the place of the page that it leads to, `[place, name]`, or the name alone. A column of pages only.
     Linked,
-    /// Yes or no.
     Flag,
     Word,
     Words,
@@ -111,21 +110,7 @@ pub const fn named<const N: usize>(
 impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {
-        use Unit::{Buckets, Drawn, Flag, Flat, Linked, List, Name, Object, Record, Word, Words};
-        !matches!(
-            self,
-            Buckets
-                | Drawn
-                | Linked
-                | Flag
-                | Word
-                | Words
-                | Name
-                | Object
-                | Record(_)
-                | Flat(_)
-                | List(_)
-        )
+        self == Self::Shown || matches!(form(self).0, "integer" | "number")
     }
 
     /// A value for people; a dash where it is not known.
@@ -234,25 +219,8 @@ pub const fn is_option(name: &str) -> bool {
 /// assert_eq!((host_ns.nullable, host_ns.title()), (true, "time".to_owned()));
 /// ```
 ///
-/// A struct that another crate defines gets its figures beside it. The compiler holds the declaration against
-/// the struct: a field too many, too few or of another type is an error.
-///
-/// ```
-/// use haltwise_document::figures;
-///
-/// mod other { pub struct Spread { pub p50: u64, pub max: u64 } }
-///
-/// figures! {
-///     /// Percentiles.
-///     const SPREAD: other::Spread {
-///         /// Median.
-///         p50: u64 = Nanos,
-///         /// The largest.
-///         max: u64 = Nanos,
-///     }
-/// }
-/// assert_eq!(SPREAD[0].name, "p50");
-/// ```
+/// `const NAME: path::Struct { ... }` gives figures to a struct that another crate defines. The compiler holds the
+/// declaration against the struct: a field too many, too few or of another type is an error.
 #[macro_export]
 macro_rules! figures {
     ($(

@@ -8,7 +8,7 @@
 //! | [`table`] | tables of declared figures |
 //! | [`text`], [`html`] | documents and tables for each medium |
 //! | [`openmetrics`] | figures as metrics for Prometheus |
-//! | [`schema`], [`markdown`] | JSON Schema and the page of documentation of declared figures |
+//! | [`schema`] | JSON Schema and the page of documentation of declared figures |
 //! | [`number`], [`page`], [`chart`] | numbers, lines and bars of text |
 //!
 //! Text from an external source (names of VMs, paths, errors of parsers) is [`Untrusted`]; renderers make it
@@ -19,7 +19,6 @@ pub mod block;
 pub mod chart;
 pub mod figure;
 pub mod html;
-pub mod markdown;
 pub mod number;
 pub mod openmetrics;
 pub mod page;

@@ -116,23 +116,6 @@ mod test {
     }
 
     #[test]
-    fn times_have_the_unit_that_suits_them() {
-        for (ns, text) in [
-            (0, "0 ns"),
-            (740, "740 ns"),
-            (999, "999 ns"),
-            (1_000, "1.00 us"),
-            (30_649, "30.6 us"),
-            (999_499, "999 us"),
-            (999_500, "1.00 ms"),
-            (45_000_000_000, "45.0 s"),
-            (7_200_000_000_000, "7200 s"),
-        ] {
-            assert_eq!(nanos(ns), text);
-        }
-    }
-
-    #[test]
     fn percentages_tell_little_from_nothing() {
         for (part, text) in [
             (0.0, "0 %"),

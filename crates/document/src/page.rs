@@ -123,11 +123,17 @@ impl Page {
         }
     }
 
+    /// Sentences, wrapped and set in.
+    pub fn prose(&mut self, text: &str) {
+        self.wrapped("  ", text, 2);
+    }
+
     /// Sentences, wrapped; lines after the first are set in by `indent`.
     pub fn wrapped(&mut self, first: &str, text: &str, indent: usize) {
         let mut line = first.to_owned();
         let mut empty = true;
-        for word in words(text) {
+        for word in glued(text).split_ascii_whitespace() {
+            let word = word.replace('\u{a0}', " ");
             if !empty && line.width() + 1 + word.width() > self.width {
                 self.line(&line);
                 line = " ".repeat(indent);
@@ -177,23 +183,24 @@ impl Page {
     }
 }
 
-/// The words of a text, a number and its unit as one.
-fn words(text: &str) -> Vec<String> {
-    const UNITS: [&str; 14] = [
-        "%", "ns", "us", "ms", "s", "k", "M", "G", "MiB", "CPUs", "CPU", "VMs", "VM", "vCPUs",
-    ];
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+const UNITS: [&str; 14] = [
+    "%", "ns", "us", "ms", "s", "k", "M", "G", "MiB", "CPUs", "CPU", "VMs", "VM", "vCPUs",
+];
+
+/// A text whose lines break nowhere between a number and its unit: the space there is one that does not break.
+pub(crate) fn glued(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut after_digit = false;
+    for (n, word) in text.split(' ').enumerate() {
         let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
-        match words.last_mut() {
-            Some(last) if UNITS.contains(&bare) && last.ends_with(|c: char| c.is_ascii_digit()) => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
+        let is_unit = after_digit && UNITS.contains(&bare);
+        if n > 0 {
+            out.push(if is_unit { '\u{a0}' } else { ' ' });
         }
+        out.push_str(word);
+        after_digit = word.ends_with(|c: char| c.is_ascii_digit());
     }
-    words
+    out
 }
 
 /// A text in at most so many columns; one that was cut ends in `~`.

@@ -1,4 +1,6 @@
-//! The JSON Schema of declared figures.
+//! The JSON Schema of declared figures, and the page of documentation of a result as Markdown (tables as GitHub has them).
+
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
@@ -35,14 +37,15 @@ fn property(figure: &Figure) -> Value {
         _ => json!({ "type": kind }),
     };
     if let Value::Object(fields) = &mut schema {
-        if matches!(kind, "integer" | "number") && figure.unit != Unit::Real {
+        let is_number = matches!(kind, "integer" | "number");
+        if is_number && figure.unit != Unit::Real {
             fields.insert("minimum".into(), 0.into());
         }
         if figure.nullable || figure.unit == Unit::Real {
             fields.insert("type".into(), json!([kind, "null"]));
         }
         fields.insert("description".into(), figure.meaning().into());
-        if is_measured(figure.unit) {
+        if is_number && !matches!(figure.unit, Unit::Amount | Unit::Number | Unit::Real) {
             fields.insert("x-unit".into(), unit.into());
         }
     }
@@ -50,7 +53,7 @@ fn property(figure: &Figure) -> Value {
 }
 
 /// Figures as they stand in JSON: flattened ones beside the others.
-pub(crate) fn flat(figures: &[Figure]) -> Vec<Figure> {
+fn flat(figures: &[Figure]) -> Vec<Figure> {
     let one = |figure: &Figure| match figure.unit {
         Unit::Flat(inner) => flat(inner),
         _ => vec![*figure],
@@ -59,7 +62,7 @@ pub(crate) fn flat(figures: &[Figure]) -> Vec<Figure> {
 }
 
 /// Type in JSON, and the unit, or a word where there is none.
-fn form(unit: Unit) -> (&'static str, &'static str) {
+pub(crate) fn form(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Count => ("integer", "count"),
         Unit::Nanos => ("integer", "ns"),
@@ -82,15 +85,51 @@ fn form(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-fn is_measured(unit: Unit) -> bool {
-    use Unit::{Bytes, Count, CpuPercent, MeanNanos, Microjoules, Nanos, PerSecond, Share};
-    matches!(
-        unit,
-        Bytes | Count | CpuPercent | MeanNanos | Microjoules | Nanos | PerSecond | Share
-    )
-}
-
-pub(crate) fn kind(figure: &Figure) -> String {
+fn kind(figure: &Figure) -> String {
     let or_null = if figure.nullable { ", or null" } else { "" };
     format!("{}{or_null}", form(figure.unit).1)
+}
+
+/// A page: what the result is, notes, and a section for each kind of object.
+pub fn page(title: &str, opening: &str, notes: &[&str], figures: &[Figure]) -> String {
+    let mut text = format!("# {title}\n\n{opening}\n");
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    // Writing to a String cannot fail.
+    for note in notes {
+        let _ = writeln!(text, "* {note}");
+    }
+    let mut sections = vec![(vec!["Top level".to_owned()], flat(figures))];
+    collect(figures, "", &mut sections);
+    for (paths, figures) in &sections {
+        let _ = writeln!(text, "\n## {}\n", paths.join(", "));
+        text.push_str("| field | kind | meaning |\n| --- | --- | --- |\n");
+        for figure in figures {
+            let meaning = figure.meaning().replace('|', "\\|");
+            let _ = writeln!(text, "| `{}` | {} | {meaning} |", figure.name, kind(figure));
+        }
+    }
+    text
+}
+
+/// Where objects of one kind stand, and their figures.
+type Section = (Vec<String>, Vec<Figure>);
+
+fn collect(figures: &[Figure], at: &str, sections: &mut Vec<Section>) {
+    for figure in flat(figures) {
+        let (inner, list) = match figure.unit {
+            Unit::Record(inner) => (flat(inner), ""),
+            Unit::List(inner) => (flat(inner), "[]"),
+            _ => continue,
+        };
+        let path = format!("{at}{}{list}", figure.name);
+        let known = sections.iter_mut().find(|(_, known)| *known == inner);
+        if let Some((paths, _)) = known {
+            paths.push(format!("`{path}`"));
+        } else {
+            sections.push((vec![format!("`{path}`")], inner.clone()));
+            collect(&inner, &format!("{path}."), sections);
+        }
+    }
 }

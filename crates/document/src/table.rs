@@ -127,32 +127,31 @@ impl<'a, R> Rows<'a, R> {
 
     /// Says that these figures are not known of some results.
     #[must_use]
-    pub fn unknown(mut self, paths: &[&str], of: impl Fn(&R) -> bool) -> Self {
-        for path in paths {
-            let Some(at) = self.paths.iter().position(|it| it == path) else {
-                continue;
-            };
-            for (row, result) in self.table.rows.iter_mut().zip(self.results) {
-                if of(result) {
-                    row[at] = Value::Null;
-                }
+    pub fn unknown(self, paths: &[&str], of: impl Fn(&R) -> bool) -> Self {
+        self.change(paths, |result, value| {
+            if of(result) {
+                *value = Value::Null;
             }
-        }
-        self
+        })
     }
 
     /// Puts the sign of a bound (`<`) before these figures.
     #[must_use]
-    pub fn bounded(mut self, paths: &[&str], sign: impl Fn(&R) -> &'static str) -> Self {
-        for path in paths {
-            let Some(at) = self.paths.iter().position(|it| it == path) else {
-                continue;
-            };
+    pub fn bounded(self, paths: &[&str], sign: impl Fn(&R) -> &'static str) -> Self {
+        self.change(paths, |result, value| {
+            let sign = sign(result);
+            if !sign.is_empty() && !value.is_null() {
+                *value = Value::Array(vec![sign.into(), value.take()]);
+            }
+        })
+    }
+
+    /// Those of these figures that are shown.
+    fn change(mut self, paths: &[&str], change: impl Fn(&R, &mut Value)) -> Self {
+        let shown = self.paths.iter().enumerate();
+        for (at, _) in shown.filter(|(_, path)| paths.contains(&path.as_str())) {
             for (row, result) in self.table.rows.iter_mut().zip(self.results) {
-                let sign = sign(result);
-                if !sign.is_empty() && !row[at].is_null() {
-                    row[at] = Value::Array(vec![sign.into(), row[at].take()]);
-                }
+                change(result, &mut row[at]);
             }
         }
         self

@@ -245,7 +245,7 @@ fn the_schema_says_type_unit_and_meaning() {
 #[test]
 fn the_page_has_a_table_for_each_kind_of_object() {
     let notes = ["Shares are 0 to 1."];
-    let page = markdown::page("Exits", "One object.", &notes, Result::FIGURES);
+    let page = schema::page("Exits", "One object.", &notes, Result::FIGURES);
     assert!(page.starts_with(
         "# Exits\n\nOne object.\n\n* Shares are 0 to 1.\n\n## Top level\n\n\
          | field | kind | meaning |\n| --- | --- | --- |\n\

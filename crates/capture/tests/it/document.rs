@@ -6,7 +6,7 @@ use std::fs::File;
 use haltwise_capture::costs;
 use haltwise_capture::info::{CaptureInfo, Repaired, SCHEMA};
 use haltwise_capture::table::Table;
-use haltwise_core::costs::{GRID, Kind, grid};
+use haltwise_core::costs::{GRID, Kind, grid, play};
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
 use haltwise_core::recording::Side;
 use haltwise_core::verify::carried::Carried;

@@ -6,35 +6,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::Account;
+use haltwise_core::account::seen::Span;
 use haltwise_core::account::series::Series;
-use haltwise_core::event::{CeilingSource, Knob, KnobScope};
-use haltwise_core::event::{Facts, HostSample, Observable, Vcpu, Vm, WakeSource};
+use haltwise_core::event::{
+    CeilingSource, Facts, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
+};
 use haltwise_core::exit::Kind as ExitKind;
 use haltwise_core::exit::account::{Account as ExitAccount, By};
 use haltwise_core::exit::names::Names;
+use haltwise_core::hist::{LogHist, bucket_high};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Roster};
 use haltwise_core::vmm::Threads;
-use haltwise_document::openmetrics::{Kind, Labels, Metrics};
+use haltwise_document::openmetrics::{Buckets, Kind, Labels, Metrics};
 use haltwise_host::clock;
 
-use super::exposition::PREFIX;
-use super::figures::{
+use crate::exporter::figures::{
     BuildNames, CostState, CostTotals, CpuTotals, ExitTotals, HaltTotals, HostState, HostTotals,
     LostTotals, MissingNames, Parameter, VmLabels, VmNames, VmState, WakeTotals,
 };
-use super::histogram;
+use crate::exporter::serving::PREFIX;
+use crate::top::step::{Losses, lost_by_place};
 
 /// How long a VM that has ended is still shown: two scrapes at an interval of a minute.
 pub(crate) const KEPT_NS: u64 = 120_000_000_000;
 
-/// Places of loss that are distinguished; sources have fewer.
-const PLACES: usize = 16;
-
 const VM: &str = "haltwise_vm";
 const HOST: &str = "haltwise_host";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watched {
     build: BuildNames,
     missing: Vec<Missing>,
@@ -43,7 +43,7 @@ pub(crate) struct Watched {
     /// All halts: of VMs that are gone, and of those that no VM could be found for, too.
     all: Account,
     parameters: BTreeMap<String, u64>,
-    lost: BTreeMap<String, u64>,
+    lost: Losses,
     host: Option<HostSample>,
     package_uj: Option<u64>,
     added_ns_per_halt: Option<f64>,
@@ -74,14 +74,8 @@ impl Watched {
             build,
             missing,
             names,
-            vms: BTreeMap::new(),
-            all: Account::default(),
-            parameters: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            host: None,
-            package_uj: None,
-            added_ns_per_halt: None,
             newest_ns: clock::monotonic_ns(),
+            ..Self::default()
         }
     }
 
@@ -101,14 +95,8 @@ impl Watched {
             }
         }
         for lost in &facts.lost {
-            let is_new = !self.lost.contains_key(&lost.place);
-            let place = if is_new && self.lost.len() >= PLACES {
-                "elsewhere"
-            } else {
-                &lost.place
-            };
-            let count = self.lost.entry(place.to_owned()).or_default();
-            *count = count.saturating_add(lost.count);
+            let at = Span::of_one(lost.time_ns).times(lost.count);
+            self.lost.add(lost.place.clone(), &at);
         }
         // Prometheus keeps the history.
         self.all.series = Series::default();
@@ -205,11 +193,9 @@ impl Watched {
                 &Parameter { parameter: *value },
             );
         }
-        for (place, count) in &self.lost {
+        for (place, lost_events) in lost_by_place(&self.lost) {
             let labels = none.and("place", place);
-            let lost = LostTotals {
-                lost_events: *count,
-            };
+            let lost = LostTotals { lost_events };
             metrics.add(Kind::Counter, "haltwise", &labels, &lost);
         }
         metrics.add(Kind::Counter, PREFIX, &none, &self.cost_totals());
@@ -355,9 +341,8 @@ fn totals(account: &Account) -> HaltTotals {
         poll_success_ns: known(account.poll_success_ns.sum()),
         poll_fail_ns: known(account.poll_fail_ns.sum()),
         sleep_ns: latency_known.then_some(account.parts.sleep_ns),
-        halt_ns: histogram::of(&account.halt_ns, histogram::HALTS),
-        wake_latency_ns: latency_known
-            .then(|| histogram::of(&account.wake_latency_ns, histogram::WAKE_UPS)),
+        halt_ns: buckets(&account.halt_ns, HALTS),
+        wake_latency_ns: latency_known.then(|| buckets(&account.wake_latency_ns, WAKE_UPS)),
     }
 }
 
@@ -366,5 +351,35 @@ fn wakes(metrics: &mut Metrics, prefix: &str, labels: &Labels, account: &Account
         let wakes = account.wakes[usize::from(source.code())];
         let labels = labels.and("source", source.as_str());
         metrics.add(Kind::Counter, prefix, &labels, &WakeTotals { wakes });
+    }
+}
+
+/// Which powers of two are bounds: from, to, step.
+type Bounds = (u32, u32, u32);
+
+/// Wake-up latencies: 1 us to 16.8 ms, each twice the one before.
+const WAKE_UPS: Bounds = (10, 24, 1);
+
+/// Halts: 1 us to 17 s, each four times the one before.
+const HALTS: Bounds = (10, 34, 2);
+
+/// Bounds are powers of two of nanoseconds, where buckets of the core and those of KVM both end, so that nothing is
+/// interpolated. A time that equals a bound to the nanosecond is counted above it.
+fn buckets(hist: &LogHist, (from, to, step): Bounds) -> Buckets {
+    let mut used = hist.used().peekable();
+    let mut below = 0_u64;
+    let bounds = (from..=to)
+        .step_by(step as usize)
+        .map(|power| 1_u64 << power);
+    let counted = bounds.map(|bound| {
+        while let Some((_, count)) = used.next_if(|(bucket, _)| bucket_high(*bucket) < bound) {
+            below = below.saturating_add(count);
+        }
+        (bound, below)
+    });
+    Buckets {
+        below: counted.collect(),
+        count: hist.count(),
+        sum_ns: hist.sum(),
     }
 }

@@ -1,6 +1,6 @@
 //! All that the page says, read and computed from the capture and from what was given beside it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haltwise_capture::table::Table;
 use haltwise_core::exit::account::By;
@@ -17,7 +17,7 @@ use crate::exits::load::Taking;
 use crate::explain::load::ByVm;
 use crate::explain::tune_advice::TuneAdvice;
 use crate::ledger;
-use crate::ledger::summary::Summary;
+use crate::ledger::Summary;
 use crate::now::view::Answer;
 use crate::prices::GivenCosts;
 use crate::proof::{self, Proof};
@@ -33,17 +33,24 @@ use crate::recommend::{Looking, Tuned};
 use crate::report::view::Report;
 use crate::{diff, exits, explain, now, profile, report};
 
-#[derive(Debug)]
-pub(crate) struct PageRequest<'a> {
-    pub(crate) dir: &'a Path,
-    pub(crate) vm: Option<&'a str>,
-    pub(crate) against: Option<&'a Path>,
-    /// Output of `prove --json`.
-    pub(crate) proof: Option<&'a Path>,
-    pub(crate) ledger: Option<&'a Path>,
-    /// Output of `haltwise calibrate --json`.
-    pub(crate) calibration: Option<&'a Path>,
-    pub(crate) ceiling_only: bool,
+/// What a page has besides its capture.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PageOptions {
+    /// Page: add a comparison with this capture, as `haltwise diff`
+    #[arg(long, value_name = "DIR", requires = "html")]
+    against: Option<PathBuf>,
+    /// Page: add a result of `haltwise prove --json`
+    #[arg(long, value_name = "FILE", requires = "html")]
+    proof: Option<PathBuf>,
+    /// Page: add the accuracy of a ledger's predictions
+    #[arg(long, value_name = "FILE", requires = "html")]
+    ledger: Option<PathBuf>,
+    /// Page: costs from `haltwise calibrate --json`
+    #[arg(long, value_name = "FILE", requires = "html")]
+    calibration: Option<PathBuf>,
+    /// Page: as `haltwise tune --ceiling-only`
+    #[arg(long, requires = "html")]
+    ceiling_only: bool,
 }
 
 #[derive(Debug)]
@@ -92,25 +99,38 @@ impl Content {
 }
 
 /// Reads and computes everything, in two passes over the capture and one over its exits.
-pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
-    let opened = Opened::open(request.dir)?;
-    let vms = select::vms(&opened.info().roster, request.vm)?;
-    let only = request.vm.map(|_| vms.clone());
-    let asked = asked(request, only.clone());
+pub(crate) fn content(
+    dir: &Path,
+    vm: Option<&str>,
+    options: &PageOptions,
+) -> Result<Content, Failure> {
+    let opened = Opened::open(dir)?;
+    let vms = select::vms(&opened.info().roster, vm)?;
+    let only = vm.map(|_| vms.clone());
+    let asked = TuneRequest {
+        costs: GivenCosts {
+            calibration: options.calibration.clone(),
+            ..GivenCosts::default()
+        },
+        ceiling_only: options.ceiling_only,
+        extent: Extent::All,
+        ..TuneRequest::of_goal(GoalName::Balanced, only.clone())
+    };
     let mut looking = Looking::new(&opened, &asked);
     let mut halts_seen = HaltsSeen::default();
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut halts_seen];
     sinks.extend(looking.sinks());
     let (recording, ends) = load::load(&opened, OverTime::Vcpus, &mut sinks)?;
     let mut exits_seen = ExitsSeen::new(&opened);
-    let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
-    let by_vm = exits.by_vm;
-    let loaded = by_vm.finish(&opened, recording.clone(), &exits.ends)?;
-    let other = request.against.map(Opened::open).transpose()?;
+    let (by_vm, exits, exit_ends) =
+        exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
+    let loaded = by_vm.finish(&opened, recording.clone(), &exit_ends)?;
+    let other = options.against.as_deref().map(Opened::open);
+    let other = other.transpose()?;
     let begun = other.as_ref().map(|other| {
-        let (halts, exits) = ((&halts_seen, &ends), (&exits_seen, &exits.ends));
+        let (halts, exits) = ((&halts_seen, &ends), (&exits_seen, &exit_ends));
         let a = Side::new(&opened, recording.clone(), halts, exits);
-        Begun::of_vm(a, diff::load::side(other)?, request.vm)
+        Begun::of_vm(a, diff::load::side(other)?, vm)
     });
     let begun = begun.transpose()?;
     let mut in_a = begun.as_ref().map(Begun::summing_a);
@@ -139,12 +159,12 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let candidates = made.and_then(|made| made.candidates.as_ref());
     let whatif = candidates.map(WhatIf::of);
     Ok(Content {
-        dir: request.dir.display().to_string(),
-        exits: exits.shown,
+        dir: dir.display().to_string(),
+        exits,
         profile,
         diff: begun.zip(in_a).map(|(begun, in_a)| begun.finish(in_a)),
-        proof: request.proof.map(proof::read).transpose()?,
-        ledger: request.ledger.map(ledger::summary_of).transpose()?,
+        proof: options.proof.as_deref().map(proof::read).transpose()?,
+        ledger: (options.ledger.as_deref().map(ledger::summary_of)).transpose()?,
         recording,
         report,
         tuned,
@@ -156,49 +176,23 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     })
 }
 
-fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
-    TuneRequest {
-        costs: GivenCosts {
-            calibration: request.calibration.map(Path::to_owned),
-            ..GivenCosts::default()
-        },
-        ceiling_only: request.ceiling_only,
-        extent: Extent::All,
-        ..TuneRequest::of_goal(GoalName::Balanced, only)
-    }
-}
-
-struct Read {
-    by_vm: ByVm,
-    shown: Option<Exits>,
-    ends: PassEnds,
-}
-
 fn exits_of(
     opened: &Opened,
     recording: &Recording,
     only: Option<&[VmIndex]>,
     seen: &mut ExitsSeen,
-) -> Result<Read, Failure> {
+) -> Result<(ByVm, Option<Exits>, PassEnds), Failure> {
     let recorded = opened.info().exits.clone();
     let mut by_vm = ByVm::new(recorded.clone(), recording);
     let Some(recorded) = recorded else {
-        return Ok(Read {
-            by_vm,
-            shown: None,
-            ends: PassEnds::default(),
-        });
+        return Ok((by_vm, None, PassEnds::default()));
     };
     let mut taking = Taking::new(By::Vm, recording, only.map(<[VmIndex]>::to_vec));
     let ends = pass(opened, "reading", &mut [&mut by_vm, &mut taking, seen]);
     ends.opened(Table::Exits)?;
     let loaded = taking.finish(opened, recorded, recording.clone(), &ends);
     let view = exits::view::build(&loaded, None, true);
-    Ok(Read {
-        by_vm,
-        shown: view.map(|view| Exits { view, loaded }),
-        ends,
-    })
+    Ok((by_vm, view.map(|view| Exits { view, loaded }), ends))
 }
 
 fn profile_of(

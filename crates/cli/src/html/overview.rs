@@ -10,7 +10,7 @@ use haltwise_core::account::parts::Parts;
 use haltwise_core::event::Halt;
 use haltwise_core::replay::VcpuKey;
 
-use super::sample::packed::Packed;
+use super::sample::Packed;
 
 pub(crate) const STEPS: usize = 240;
 

@@ -6,20 +6,21 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Mode;
+use haltwise_core::replay::sample::polled_ns;
 use haltwise_core::replay::session::VcpuKey;
 use haltwise_core::stats::total;
 
-use super::overview::{Gather, Overview};
 use crate::exit::Failure;
+use crate::html::overview::{Gather, Overview};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::recording::Recording;
 use crate::reading::select;
-
-pub(crate) mod packed;
 
 /// Halts that are kept, about: some 15 bytes each in the file.
 const MOST: u64 = 32_000;
@@ -63,10 +64,9 @@ struct Keep {
 impl Keep {
     fn new(start_ns: u64, span_ns: u64, halts: u64) -> Self {
         let every = halts.div_ceil(MOST).max(1);
-        let stretch_ns = if every == 1 {
-            u64::MAX
-        } else {
-            (span_ns / (every * STRETCHES)).max(1)
+        let stretch_ns = match every {
+            1 => u64::MAX,
+            _ => (span_ns / (every * STRETCHES)).max(1),
         };
         Self {
             start_ns,
@@ -194,6 +194,51 @@ impl Sink for Sampling<'_> {
             self.overview.halt(halt);
         }
     }
+}
+
+/// Numbers packed for the page: seven bits to a byte, the lowest first (LEB128), and all of it in base64.
+#[derive(Debug, Default)]
+pub(crate) struct Packed(Vec<u8>);
+
+impl Packed {
+    pub(crate) fn number(&mut self, mut value: u64) {
+        loop {
+            let [low, ..] = (value & 0x7f).to_le_bytes();
+            value >>= 7;
+            if value == 0 {
+                self.0.push(low);
+                return;
+            }
+            self.0.push(low | 0x80);
+        }
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        STANDARD.encode(&self.0)
+    }
+}
+
+/// A halt is five numbers: its start less the last halt's (the first one's: less the recording's), its gap, its wake-up
+/// latency and the time that it polled, each in nanoseconds, and flags: bits 0 to 2 the wake source, then `waited`, and
+/// whether the time polled is known rather than taken from the window.
+pub(crate) fn packed(halts: &[Halt], start_ns: u64) -> String {
+    let mut packed = Packed::default();
+    let mut last_ns = start_ns;
+    for halt in halts {
+        let latency_ns = halt.wake_latency_ns.unwrap_or(0).min(halt.halt_ns);
+        packed.number(halt.start_ns.saturating_sub(last_ns));
+        packed.number(halt.halt_ns - latency_ns);
+        packed.number(latency_ns);
+        packed.number(polled_ns(halt));
+        let flags = u64::from(halt.waited) | u64::from(halt.poll_ns.is_some()) << 1;
+        packed.number(flags << 3 | u64::from(halt.wake.code()));
+        last_ns = last_ns.max(halt.start_ns);
+    }
+    packed.text()
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ mod account;
 mod data;
 mod exits;
 mod first;
-mod profile;
-mod quality;
 mod timeline;
 mod vms;
 mod whatif;
@@ -18,7 +16,7 @@ use haltwise_document::html;
 use super::content::Content;
 use super::markup::{Element, Markup, el, name, prose};
 use crate::explain::page;
-use crate::ledger::page::accuracy;
+use crate::ledger::accuracy;
 use crate::number::{count, nanos};
 use crate::report::view::Report;
 use crate::words::plural;
@@ -42,10 +40,10 @@ fn sections(content: &Content) -> Vec<Section> {
         sections.extend(body.map(|body| Section { id, title, body }));
     };
     let findings = html::render(&page::section(&content.findings));
-    let quality = quality::quality(content);
+    let quality = first::quality(content);
     let diff = content.diff.as_ref();
     let diff = diff.map(|it| html::render(&diff::page::document(it, MOST_DIFFERENCES, true)));
-    let profile = profile::profile(content);
+    let profile = exits::profile(content);
     add(
         "account",
         "Where halted time goes",

@@ -23,7 +23,7 @@ fn a_line_that_was_changed_hurts_no_other() {
         let untouched = entry(1.0, 2.0, true);
         assert_eq!(read.entries.first(), Some(&untouched));
         assert_eq!(read.entries.last(), Some(&untouched));
-        page::document(
+        document(
             &Ledger {
                 schema: OUTPUT_SCHEMA,
                 path: String::new(),
@@ -34,4 +34,42 @@ fn a_line_that_was_changed_hurts_no_other() {
             60,
         );
     }
+}
+
+/// An inconclusive proof changes no figure of accuracy, whatever it says.
+#[test]
+fn proofs_that_decide_nothing_stand_apart() {
+    let judged = [entry(103.0, 100.0, true), entry(120.0, 100.0, false)];
+    let alone = Summary::of(&judged);
+    for (verdict, cpu_pressure) in [
+        (Verdict::TooNoisy { noise: 900.0 }, None),
+        (Verdict::TooFewRounds { needed: 6 }, Some(0.01)),
+        (Verdict::Better, Some(0.2)),
+    ] {
+        let mut noisy = entry(900.0, 100.0, true);
+        (noisy.verdict, noisy.cpu_pressure) = (verdict, cpu_pressure);
+        noisy.predictions[0].noise = 900.0;
+        let mut entries = judged.to_vec();
+        entries.push(noisy);
+        let Summary { inconclusive, .. } = Summary::of(&entries);
+        let expected = Inconclusive {
+            proofs: 1,
+            predictions: 1,
+            within: 1,
+        };
+        assert_eq!(inconclusive, expected);
+        let accuracy = Summary {
+            inconclusive: alone.inconclusive,
+            ..Summary::of(&entries)
+        };
+        assert_eq!(accuracy, alone);
+    }
+}
+
+#[test]
+fn what_was_measured_as_zero_has_no_relative_error() {
+    let summary = Summary::of(&[entry(3.0, 0.0, true)]);
+    assert!((summary.figures[0].error_p50 - 3.0).abs() < 1e-9);
+    assert_eq!(summary.figures[0].relative_p50_percent, None);
+    assert!(Summary::of(&[]).figures.is_empty());
 }

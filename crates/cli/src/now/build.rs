@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
+use haltwise_core::account::ledger::Ledger;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::parameter::{Parameter, Values};
@@ -10,22 +12,25 @@ use haltwise_core::replay::GoalName;
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::advice::{Comparison, Verdict};
 use haltwise_core::tune::search::Aim;
+use haltwise_host::discovery::{self, OutsideTime, OutsideVmm};
 use haltwise_host::knob::is_writable;
 use haltwise_host::root::Root;
+use haltwise_host::{clock, host_sample, params};
 
-use super::usage;
-use super::view::{Answer, ComparedSetting, CostlyFinding, SCHEMA};
 use crate::exit::Failure;
 use crate::explain::view::Explanation;
 use crate::figures::Source;
+use crate::now::page::{is_spinning, using};
+use crate::now::view::{
+    Answer, ComparedSetting, CostlyFinding, ParameterValue, SCHEMA, UnrecordedHost, UnrecordedVm,
+};
 use crate::number::whole;
 use crate::prices::{self, words};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
-use crate::recommend::reach;
 use crate::recommend::view::{GoalAdvice, HaltFigures};
-use crate::recommend::{Looking, Recommended, Tuned, say};
+use crate::recommend::{Looking, Recommended, Tuned, reach, say};
 use crate::report::view::Report;
 use crate::{explain, report};
 
@@ -96,7 +101,7 @@ pub(crate) fn answer(
         poll_cpu_percent: account.poll.cpu_percent,
         poll_bound: account.poll.cpu_percent.map(|_| account.poll.bound),
         failed_cpu_percent: account.poll.wasted_cpu_percent,
-        vms: usage::of(report),
+        vms: using(report),
         own_ceilings: own_ceilings(opened, report),
         settings: made.map_or_else(Vec::new, settings),
         goals: made.map_or_else(Vec::new, goals),
@@ -215,8 +220,8 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
             remedy: finding.remedy.clone(),
         };
         let of_rule = told.iter().filter(|known| known.rule == finding.rule);
-        let most = if usage::is_spinning(&found) { FOUND } else { 1 };
-        let others = told.iter().filter(|known| !usage::is_spinning(known));
+        let most = if is_spinning(&found) { FOUND } else { 1 };
+        let others = told.iter().filter(|known| !is_spinning(known));
         if of_rule.count() < most && (most > 1 || others.count() < FOUND) {
             told.push(found);
         }
@@ -249,4 +254,88 @@ fn prove(made: &Recommended) -> Option<String> {
         say::spec(&setting)
     };
     Some(format!("haltwise prove --a current --b {spec} --yes"))
+}
+
+/// So long the CPU time of VMMs is watched.
+const WATCHED: Duration = Duration::from_secs(1);
+
+/// The answer without a recording, as far as any user may know it: no VM runs, or recording is not permitted.
+pub(crate) fn unrecorded(root: &Root, advice: String) -> anyhow::Result<Answer> {
+    let knobs = params::read(root, clock::monotonic_ns())?.into_iter();
+    let parameters = knobs.filter(|knob| knob.name.starts_with("halt_poll"));
+    let mut outside = UnrecordedHost {
+        parameters: parameters
+            .map(|knob| ParameterValue {
+                name: knob.name,
+                value: knob.value,
+            })
+            .collect(),
+        ..UnrecordedHost::default()
+    };
+    vms(root, &mut outside)?;
+    Ok(Answer {
+        schema: SCHEMA,
+        outside: Some(outside),
+        goal: GoalName::Balanced.as_str(),
+        advice,
+        ..Answer::default()
+    })
+}
+
+fn vms(root: &Root, outside: &mut UnrecordedHost) -> anyhow::Result<()> {
+    let scan = discovery::scan(root)?;
+    outside.hidden_processes = scan.denied;
+    let before = discovery::outside(root);
+    if before.is_empty() && scan.vms.is_empty() {
+        return Ok(());
+    }
+    let mut ledger = Ledger::default();
+    let mut sample = || {
+        if let Ok(sample) = host_sample::read(root, None) {
+            ledger.host(&sample);
+        }
+        clock::monotonic_ns()
+    };
+    let from_ns = sample();
+    std::thread::sleep(WATCHED);
+    let span_ns = sample().saturating_sub(from_ns).max(1);
+    outside.busy_cpus = ledger.host.busy_cpus();
+    outside.cpu_pressure = ledger.host.cpu_pressure();
+    let now = discovery::outside(root);
+    let percent = |ns: u64| ns as f64 / span_ns as f64 * 100.0;
+    let of_found = before.into_iter().map(|vmm| {
+        let spent = spent(&vmm, &now);
+        UnrecordedVm {
+            pid: vmm.pid.0,
+            cpu_percent: spent.map(|it| percent(it.guest_ns + it.kernel_ns + it.user_ns)),
+            guest_cpu_percent: spent.map(|it| percent(it.guest_ns)),
+            kernel_cpu_percent: spent.map(|it| percent(it.kernel_ns)),
+            name: vmm.name,
+        }
+    });
+    outside.vms = of_found.collect();
+    let others = scan.vms.into_iter().map(|vm| UnrecordedVm {
+        pid: vm.pid().0,
+        name: vm.label.name,
+        ..UnrecordedVm::default()
+    });
+    for other in others {
+        if outside.vms.iter().all(|vm| vm.pid != other.pid) {
+            outside.vms.push(other);
+        }
+    }
+    let cpu = |vm: &UnrecordedVm| vm.cpu_percent.unwrap_or(0.0);
+    outside.vms.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)));
+    Ok(())
+}
+
+/// Time that a process took since `before`; `None` if the process is gone.
+fn spent(before: &OutsideVmm, now: &[OutsideVmm]) -> Option<OutsideTime> {
+    let now = now.iter().find(|vmm| vmm.pid == before.pid)?;
+    let since = |of: fn(&OutsideTime) -> u64| of(&now.time).saturating_sub(of(&before.time));
+    Some(OutsideTime {
+        guest_ns: since(|time| time.guest_ns),
+        kernel_ns: since(|time| time.kernel_ns),
+        user_ns: since(|time| time.user_ns),
+    })
 }

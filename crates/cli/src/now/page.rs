@@ -1,16 +1,15 @@
 //! The answer on a screen: ten lines.
 
+use haltwise_core::explain::NEVER_HALTS;
 use haltwise_core::stats::Interval;
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
-use super::usage;
-use super::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost};
 use crate::figures::Source;
+use crate::now::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost, UsingVm};
 use crate::number::{nanos, share, three_digits};
 use crate::recommend::view::GoalAdvice;
-use crate::words::{bound, plural};
-
-const NAMED: usize = 3;
+use crate::report::view::Report;
+use crate::words::{bound, bound_sign, plural};
 
 pub(crate) fn document(view: &Answer) -> Document {
     let mut document = Document::new();
@@ -23,7 +22,7 @@ pub(crate) fn document(view: &Answer) -> Document {
     if view.outside.is_some() || view.recording.as_ref().is_some_and(|source| source.vms > 0) {
         document.fact("advice", view.advice.clone());
     }
-    let is_new = |finding: &&CostlyFinding| !usage::is_spinning(finding);
+    let is_new = |finding: &&CostlyFinding| !is_spinning(finding);
     for finding in view.findings.iter().filter(is_new) {
         document.fact("also", also(finding));
     }
@@ -63,8 +62,8 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
         document.fact("polling", "no KVM virtual machine ran");
         return;
     }
-    usage::show(document, &view.vms);
-    usage::spinning(document, &view.findings);
+    vms(document, &view.vms);
+    spinning(document, &view.findings);
     document.fact("polling", polling(view));
     if !view.settings.is_empty() {
         document.table(settings(&view.settings));
@@ -87,22 +86,19 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
 }
 
 fn outside(document: &mut Document, of: &UnrecordedHost) {
-    let mut parameters = Prose::default();
-    for (nth, knob) in of.parameters.iter().enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
+    let parameters = of.parameters.iter().map(|knob| {
         let (name, value) = (Untrusted::from(&knob.name), Untrusted::from(&knob.value));
-        parameters.extend(prose![comma, name, " = ", value]);
-    }
-    document.fact("KVM", parameters);
-    let mut vms = Prose::default();
-    for (nth, vm) in of.vms.iter().take(NAMED).enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
+        prose![name, " = ", value]
+    });
+    document.fact("KVM", Prose::joined(parameters));
+    let vms = of.vms.iter().take(NAMED).map(|vm| {
         let time = vm.cpu_percent.zip(vm.kernel_cpu_percent);
         let time = time.map_or_else(String::new, |(all, kernel)| {
             format!(" {}, {} in the kernel", cpus(all), cpus(kernel))
         });
-        vms.extend(prose![comma, Untrusted::from(&vm.name), time]);
-    }
+        prose![Untrusted::from(&vm.name), time]
+    });
+    let mut vms = Prose::joined(vms);
     match of.vms.len() {
         0 => vms.extend(prose!["none found"]),
         all if all > NAMED => vms.extend(prose![format!(" and {} more", all - NAMED)]),
@@ -189,4 +185,77 @@ fn also(finding: &CostlyFinding) -> Prose {
     text.extend(whom);
     text.extend(prose![format!("{cost})")]);
     text
+}
+
+const NAMED: usize = 3;
+
+/// The VMs of a report, in its order.
+pub(super) fn using(report: &Report) -> Vec<UsingVm> {
+    (report.vms.iter())
+        .map(|vm| UsingVm {
+            name: vm.name.clone(),
+            pid: vm.pid,
+            cpu: vm.cpu,
+            ceiling_ns: vm.account.ceilings.last().map(|ceiling| ceiling.ns),
+            gap_p50_ns: vm.account.gap_ns.as_ref().map(|gap| gap.p50),
+            poll_cpu_percent: vm.account.poll.cpu_percent,
+            failed_cpu_percent: vm.account.poll.wasted_cpu_percent,
+            poll_bound: vm.account.poll.bound,
+        })
+        .collect()
+}
+
+/// A row for each of the first VMs of which anything is known.
+fn vms(document: &mut Document, vms: &[UsingVm]) {
+    let is_known = |vm: &&UsingVm| {
+        vm.cpu.is_some() || vm.poll_cpu_percent.is_some() || vm.gap_p50_ns.is_some()
+    };
+    let known = vms.iter().take(NAMED).take_while(is_known).count();
+    if known == 0 {
+        return;
+    }
+    document.table(usage_table(&vms[..known]));
+    let more = vms.len() - known;
+    if more > 0 {
+        let more = plural(more as u64, "more VM");
+        document.fact("and", format!("{more}, in `haltwise report`"));
+    }
+}
+
+fn usage_table(vms: &[UsingVm]) -> Table {
+    let rows = Rows::new("CPU time", vms, usize::MAX).show(&["name"]);
+    let polling = [
+        "poll_cpu_percent",
+        "failed_cpu_percent",
+        "ceiling_ns",
+        "gap_p50_ns",
+    ];
+    let cpu = ["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"];
+    let has_cpu = vms.iter().any(|vm| vm.cpu.is_some());
+    let rows = if has_cpu {
+        rows.show(&["cpu.cpu_percent", "cpu.guest_cpu_percent"])
+    } else {
+        rows
+    };
+    let rows = rows
+        .show(&polling)
+        .bounded(&polling[..2], |vm| bound_sign(vm.poll_bound));
+    if has_cpu {
+        rows.show(&cpu).spare(&cpu).finish()
+    } else {
+        rows.finish()
+    }
+}
+
+/// vCPUs that never halt, each VM in a sentence; true of findings that are shown here.
+fn spinning(document: &mut Document, findings: &[CostlyFinding]) {
+    for finding in findings.iter().filter(|finding| is_spinning(finding)) {
+        let name = finding.vm.as_deref().unwrap_or_default();
+        let what = format!(": {} {}", finding.signature, finding.first_remedy());
+        document.fact("spins", prose![Untrusted::from(name), what]);
+    }
+}
+
+pub(super) fn is_spinning(finding: &CostlyFinding) -> bool {
+    finding.rule == NEVER_HALTS
 }

@@ -3,8 +3,7 @@
 use haltwise_core::tune::advice::Verdict;
 use haltwise_document::figures;
 
-use super::usage::UsingVm;
-use crate::figures::Source;
+use crate::figures::{CpuFigures, Source};
 use crate::recommend::view::GoalAdvice;
 
 pub(crate) const ABOUT: &[&str] = &[
@@ -67,6 +66,25 @@ figures! {
         pub(crate) prove: Option<String> = Word,
     }
 
+    pub(crate) struct UsingVm {
+        /// Its name.
+        pub(crate) name: String = Name "VM",
+        /// Its VMM's process.
+        pub(crate) pid: u32 = Number,
+        /// CPU time that its VMM's threads took; `null` where that was not recorded.
+        pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES),
+        /// The highest ceiling of its halts; `null` where none was recorded.
+        pub(crate) ceiling_ns: Option<u32> = Nanos "ceiling",
+        /// Median gap: from the halt to its wake event; `null` where none was recorded.
+        pub(crate) gap_p50_ns: Option<u64> = Nanos "gap",
+        /// CPU time spent polling; `null` where that was not recorded, or no vCPU halted.
+        pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",
+        /// The part of it in polls that failed.
+        pub(crate) failed_cpu_percent: Option<f64> = CpuPercent "failed",
+        /// Accuracy of these two: `exact`, `at least`, `at most` or `about`.
+        pub(crate) poll_bound: &'static str = Name,
+    }
+
     /// A host as it is seen without a recording.
     #[derive(Default)]
     pub(crate) struct UnrecordedHost {
@@ -83,6 +101,7 @@ figures! {
     }
 
     /// A process as any user can read it: its CPU time over a second, in ticks of 10 ms or so.
+    #[derive(Default)]
     pub(crate) struct UnrecordedVm {
         /// Its VM's name.
         pub(crate) name: String = Name,

@@ -14,9 +14,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::exit::{Exit, Failure};
-use crate::exporter::address::Address;
-use crate::exporter::exposition::MOST_SERIES;
-use crate::exporter::serving::Served;
+use crate::exporter::server::Address;
+use crate::exporter::serving::{MOST_SERIES, Served};
 use crate::page::harmless;
 use crate::recommend::goal::{for_pilot, milli};
 

@@ -9,9 +9,8 @@ use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
 use haltwise_host::clock;
 
-use crate::exporter::exposition::Exposition;
-use crate::exporter::figures::VmLabels;
-use crate::exporter::listed::Row;
+use crate::exporter::figures::{Row, VmLabels};
+use crate::exporter::serving::Exposition;
 
 use super::{PilotDecisions, PilotStatus, PilotVm};
 

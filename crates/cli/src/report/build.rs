@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::account::ledger::Ledger;
+use haltwise_core::account::ledger::{KnobSeen, Ledger};
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::seen::Span;
 use haltwise_core::account::series::{Series, Slot};
@@ -22,8 +22,8 @@ use super::view::{
 };
 use crate::reading::recording::Recording;
 
+use crate::figures::CpuFigures;
 use crate::recommend::recommendation::Summary;
-use crate::usage::CpuFigures;
 
 /// Makes the report of a recording, about all VMs or only those that `wanted` picks.
 pub(crate) fn report(
@@ -33,7 +33,10 @@ pub(crate) fn report(
 ) -> Report {
     let ledger = &recording.ledger;
     let span_ns = recording.interval().length_ns();
-    let listed = Listed::of(recording);
+    let mut listed = Listed::new();
+    for vcpu in &recording.info.roster.vcpus {
+        listed.entry(vcpu.vm).or_default().push(vcpu);
+    }
     let unplaced = ledger.unplaced();
     let vms = recording.info.roster.vms.iter().filter(|vm| wanted(vm));
     Report {
@@ -68,20 +71,11 @@ pub(crate) fn report(
     }
 }
 
-struct Listed<'a>(BTreeMap<VmIndex, Vec<&'a Vcpu>>);
+/// Rows of the roster's vCPUs, by VM.
+type Listed<'a> = BTreeMap<VmIndex, Vec<&'a Vcpu>>;
 
-impl<'a> Listed<'a> {
-    fn of(recording: &'a Recording) -> Self {
-        let mut listed = BTreeMap::<_, Vec<_>>::new();
-        for vcpu in &recording.info.roster.vcpus {
-            listed.entry(vcpu.vm).or_default().push(vcpu);
-        }
-        Self(listed)
-    }
-
-    fn of_vm(&self, vm: &Vm) -> &[&'a Vcpu] {
-        self.0.get(&vm.index).map_or(&[], Vec::as_slice)
-    }
+fn of_vm<'a, 'b>(listed: &'b Listed<'a>, vm: &Vm) -> &'b [&'a Vcpu] {
+    listed.get(&vm.index).map_or(&[], Vec::as_slice)
 }
 
 /// The host's time is that of its VMs' vCPUs while they were there.
@@ -140,25 +134,25 @@ impl Time {
 
 fn knobs(ledger: &Ledger) -> Vec<ReportedSetting> {
     let rows = ledger.knobs.rows();
-    rows.map(|((scope, name), seen)| ReportedSetting {
-        name: name.clone(),
-        scope: match scope {
-            KnobScope::Host => "host",
-            KnobScope::GuestOfOther => "guest-of-other",
-            KnobScope::Vm(_) => "vm",
-        },
-        vm: match scope {
-            KnobScope::Vm(vm) => Some(vm.0),
-            KnobScope::Host | KnobScope::GuestOfOther => None,
-        },
-        value: seen.now.value().cloned().unwrap_or_default(),
-        changes: seen.told.count.saturating_sub(1),
-    })
-    .collect()
+    let one = |((scope, name), seen): (&(KnobScope, String), &KnobSeen)| {
+        let (scope, vm) = match scope {
+            KnobScope::Host => ("host", None),
+            KnobScope::GuestOfOther => ("guest-of-other", None),
+            KnobScope::Vm(vm) => ("vm", Some(vm.0)),
+        };
+        ReportedSetting {
+            name: name.clone(),
+            scope,
+            vm,
+            value: seen.now.value().cloned().unwrap_or_default(),
+            changes: seen.told.count.saturating_sub(1),
+        }
+    };
+    rows.map(one).collect()
 }
 
 fn vcpu_ids(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> Vec<VcpuId> {
-    let listed = listed.of_vm(vm).iter();
+    let listed = of_vm(listed, vm).iter();
     let halted = recording.ledger.of_vm(vm.index);
     let mut ids: Vec<VcpuId> = listed.map(|vcpu| vcpu.id).collect();
     ids.extend(halted.filter_map(|(vcpu, _)| vcpu));
@@ -174,7 +168,7 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> ReportedVm {
     let within = recording.within_vm(vm);
     let mut account = recording.ledger.vm(vm.index);
     if account.ceilings.is_empty() {
-        for vcpu in listed.of_vm(vm) {
+        for vcpu in of_vm(listed, vm) {
             add_ceiling(&mut account, vcpu);
         }
     }
@@ -196,14 +190,14 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> ReportedVm {
         paused_ns: whole.paused_of(vm),
         cpu: CpuFigures::of(
             vm,
-            listed.of_vm(vm).iter().copied(),
+            of_vm(listed, vm).iter().copied(),
             (figures.halts, figures.poll.cpu_percent),
         ),
         account: figures,
         vcpus: ids
             .into_iter()
             .map(|id| {
-                let vcpu = listed.of_vm(vm).iter().rev().find(|vcpu| vcpu.id == id);
+                let vcpu = of_vm(listed, vm).iter().rev().find(|vcpu| vcpu.id == id);
                 vcpu_view(recording, vm, (id, vcpu.copied()), span_ns)
             })
             .collect(),

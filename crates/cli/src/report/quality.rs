@@ -82,11 +82,11 @@ fn lost(report: &Report, most: usize) -> Prose {
     let part = percent(recording.lost as f64, seen as f64);
     let events = plural(recording.lost, "event");
     let mut text = prose![format!("{events}, {part} of all: ")];
-    for (nth, loss) in recording.lost_by_place.iter().take(most).enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
-        let n = format!("{comma}{} (", count(loss.count));
-        text.extend(prose![n, Untrusted::from(&loss.place), ")"]);
-    }
+    let places = recording.lost_by_place.iter().take(most).map(|loss| {
+        let n = format!("{} (", count(loss.count));
+        prose![n, Untrusted::from(&loss.place), ")"]
+    });
+    text.extend(Prose::joined(places));
     text.extend("; not included in shares and rates".into());
     text
 }
@@ -100,16 +100,13 @@ fn partly(unknown: &UnknownFigures) -> String {
         ("wake_latency_ns", unknown.wake_latency_ns),
         ("wake", unknown.wake),
     ];
-    let partly: Vec<String> = fields
-        .iter()
-        .filter(|(_, part)| *part > 0.0)
-        .map(|(field, part)| format!("{field} of {} of halts", share(*part)))
-        .collect();
+    let partly = fields.into_iter().filter(|(_, part)| *part > 0.0);
+    let partly = partly.map(|(field, part)| format!("{field} of {} of halts", share(part)));
+    let partly: Vec<String> = partly.collect();
     if partly.is_empty() {
-        "none".to_owned()
-    } else {
-        partly.join(", ")
+        return "none".to_owned();
     }
+    partly.join(", ")
 }
 
 /// Limits of what is known of a VM: it was not there all the time, its halts cannot be seen, it was paused.
@@ -181,24 +178,19 @@ fn cost(report: &Report) -> String {
         return "not known".to_owned();
     };
     let of_a_cpu = |ns: u64| percent(ns as f64, recording.duration_ns as f64);
-    let mut told = vec![format!("{} of a CPU", of_a_cpu(cost.recorder_cpu_ns))];
-    told.extend(
-        cost.bpf_cpu_ns
-            .map(|ns| format!("{} more in BPF programs", of_a_cpu(ns))),
-    );
-    told.extend(
-        cost.added_ns_per_halt
-            .map(|ns| format!("{} ns added to each halt", three_digits(ns))),
-    );
-    told.extend(
-        cost.added_ns_per_exit
-            .map(|ns| format!("{} ns to each exit", three_digits(ns))),
-    );
+    let programs = |ns| format!("{} more in BPF programs", of_a_cpu(ns));
+    let of_halt = |ns| format!("{} ns added to each halt", three_digits(ns));
+    let of_exit = |ns| format!("{} ns to each exit", three_digits(ns));
     let mib = |bytes: u64| three_digits(bytes as f64 / f64::from(1 << 20));
-    told.push(format!("{} MiB of memory", mib(cost.recorder_rss_bytes)));
-    told.extend(cost.most_waiting_bytes.map(|bytes| {
+    let waiting = |bytes| {
         let [most, of] = [bytes, MOST_WAITING_BYTES].map(mib);
         format!("at most {most} of {of} MiB of records waiting")
-    }));
+    };
+    let mut told = vec![format!("{} of a CPU", of_a_cpu(cost.recorder_cpu_ns))];
+    told.extend(cost.bpf_cpu_ns.map(programs));
+    told.extend(cost.added_ns_per_halt.map(of_halt));
+    told.extend(cost.added_ns_per_exit.map(of_exit));
+    told.push(format!("{} MiB of memory", mib(cost.recorder_rss_bytes)));
+    told.extend(cost.most_waiting_bytes.map(waiting));
     told.join(", ")
 }

@@ -1,13 +1,11 @@
 //! The report on a screen: the host, a table of VMs, a screen for each VM where asked for, then how it was
 //! recorded.
 
-mod account;
 mod charts;
 mod host;
 mod vm;
-mod vms;
 
-pub(crate) use vms::order;
+pub(crate) use host::order;
 
 use haltwise_document::text::{self, Style};
 
@@ -26,7 +24,7 @@ pub(crate) fn render(report: &Report, options: Options, style: Style) -> String 
     let mut page = Page::styled(style);
     host::host(&mut page, report);
     if report.recording.side.is_host() {
-        vms::vms(&mut page, report, options);
+        host::vms(&mut page, report, options);
     }
     host::recommendation(&mut page, report);
     if options.detail {
@@ -36,7 +34,7 @@ pub(crate) fn render(report: &Report, options: Options, style: Style) -> String 
     }
     if let Some(account) = &report.unplaced {
         page.heading("Halts of unknown VMs");
-        account::short(&mut page, account);
+        vm::short(&mut page, account);
     }
     page.heading("How this was recorded");
     text::add(&mut page, &recorded(report, usize::MAX));

@@ -20,7 +20,10 @@ const LONG_LATENCY_NS: u64 = 100_000;
 /// Does polling pay here? In a few sentences. `vetoed`: the guest switched polling off.
 pub(crate) fn verdict(account: &AccountFigures, vetoed: bool) -> String {
     let mut sentences = vec![worth(account, vetoed)];
-    sentences.extend(cuts(account));
+    sentences.extend(preempted(account).map(|part| {
+        let part = share(part);
+        format!("{part} of the polls were preempted by another task: the host is overcommitted.")
+    }));
     sentences.extend(latency(account));
     sentences.join(" ")
 }
@@ -43,7 +46,7 @@ pub(crate) fn concerns(vm: &ReportedVm) -> Vec<String> {
     }
     let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
     said.push(in_short(account, vetoed).to_owned());
-    if is_preempted(account) {
+    if preempted(account).is_some() {
         said.push("polls are preempted: the host is overcommitted".to_owned());
     }
     if waits_for_cpus(account) {
@@ -77,20 +80,10 @@ fn in_short(account: &AccountFigures, vetoed: bool) -> &'static str {
     }
 }
 
-fn cuts(account: &AccountFigures) -> Option<String> {
+/// The share of polls that were preempted, where that is more than chance.
+fn preempted(account: &AccountFigures) -> Option<f64> {
     let preempted = Share::of(account.poll.cut?, account.poll.polled)?;
-    is_preempted(account).then(|| {
-        format!(
-            "{} of the polls were preempted by another task: the host is overcommitted.",
-            share(preempted.share)
-        )
-    })
-}
-
-fn is_preempted(account: &AccountFigures) -> bool {
-    let cut = account.poll.cut;
-    let preempted = cut.and_then(|cut| Share::of(cut, account.poll.polled));
-    preempted.is_some_and(|preempted| preempted.is_from(HABIT))
+    preempted.is_from(HABIT).then_some(preempted.share)
 }
 
 fn latency(account: &AccountFigures) -> Option<String> {
@@ -152,21 +145,15 @@ fn worth(account: &AccountFigures, vetoed: bool) -> String {
                     share(caught)
                 );
             };
-            let caught = if caught < HARDLY && price <= 10.0 {
-                format!(
-                    "Polling hardly matters: polls were successful at {} of the halts.",
-                    share(caught)
-                )
+            let first = if caught < HARDLY && price <= 10.0 {
+                "Polling hardly matters: polls".to_owned()
             } else {
-                let pays = capitalised(pays(price));
-                format!(
-                    "{pays}. Polls were successful at {} of the halts.",
-                    share(caught)
-                )
+                format!("{}. Polls", capitalised(pays(price)))
             };
             format!(
-                "{caught} {each} and avoided a sleep with a wake-up latency of {} (median): at most {} \
-                 ns of CPU for each ns of latency.",
+                "{first} were successful at {} of the halts. {each} and avoided a sleep with a wake-up latency of {} \
+                 (median): at most {} ns of CPU for each ns of latency.",
+                share(caught),
                 nanos(spared),
                 three_digits(price)
             )
@@ -194,10 +181,10 @@ fn not_polling(account: &AccountFigures, why: NotPolling, gaps_within: Option<f6
         Some(part) => share(part),
     };
     match why {
-        NotPolling::Off => match short_gaps(account) {
-            Some(short) => format!("Polling is off: the ceiling is 0. {short}"),
-            None => "Polling is off: the ceiling is 0.".to_owned(),
-        },
+        NotPolling::Off => {
+            let short = short_gaps(account).unwrap_or_default();
+            format!("Polling is off: the ceiling is 0.{short}")
+        }
         NotPolling::GapsTooLong => format!(
             "No halt polls, and a poll would catch few wakes: {gaps} of the gaps are within the \
              ceiling of {ceiling}."
@@ -226,7 +213,7 @@ fn short_gaps(account: &AccountFigures) -> Option<String> {
     let short = total(short.map(|row| row.count));
     (all > 0).then(|| {
         format!(
-            "{} of the gaps are shorter than {}.",
+            " {} of the gaps are shorter than {}.",
             percent(short as f64, all as f64),
             nanos(SHORT_NS)
         )

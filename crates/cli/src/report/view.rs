@@ -12,10 +12,9 @@ use haltwise_core::recording::{Missing, Mode, Overhead, Rung, Side};
 use haltwise_document::figures;
 
 use crate::figures::{
-    MISSING, PARTS, SPREAD, WAKERS, WAKES, Wakers, Wakes, by_distance, by_source,
+    CpuFigures, MISSING, PARTS, SPREAD, WAKERS, WAKES, Wakers, Wakes, by_distance, by_source,
 };
 use crate::recommend::recommendation::Summary;
-use crate::usage::CpuFigures;
 
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are whole nanoseconds, and their names end in `_ns`. Points in time are on the host's \
@@ -275,7 +274,7 @@ figures! {
         pub(crate) time_against_count: Vec<PollBar> = List(PollBar::FIGURES),
     }
 
-    #[derive(Default)]
+    #[derive(Clone, Copy, Default)]
     pub(crate) struct PollBar {
         /// The shortest.
         pub(crate) low_ns: u64 = Nanos,

@@ -2,18 +2,12 @@
 //!
 //! | file | draws |
 //! |---|---|
-//! | [`head`] | the lines above: where, when, totals, settings, cost |
-//! | [`table`] | VMs, or the vCPUs of a VM |
-//! | [`parts`] | where halted time goes, what woke, which exits |
-//! | [`charts`] | figures over time |
-//! | [`help`] | the page of help |
-//! | [`foot`] | the lines below: keys or the filter, and what was lost |
+//! | [`head`] | the lines above and below: where, when, totals, cost; keys, and what was lost |
+//! | [`table`] | VMs, or the vCPUs of a VM; the page of help |
+//! | [`charts`] | figures over time; where halted time goes, what woke, which exits |
 
 mod charts;
-mod foot;
 mod head;
-mod help;
-mod parts;
 mod table;
 
 use haltwise_core::ids::{VcpuId, VmIndex};
@@ -26,9 +20,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 use unicode_width::UnicodeWidthStr;
 
-use super::columns::Table;
 use super::model::{Model, Screen};
 use super::piloted;
+use super::rows::Table;
 use super::rows::TopRow;
 use super::step::Key;
 use crate::page::fit;
@@ -50,11 +44,11 @@ pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
         return lines(vec!["too small".into()], area, buffer);
     }
     if model.help {
-        return lines(help::lines(model, area), area, buffer);
+        return lines(table::help(model, area), area, buffer);
     }
     let rows = model.rows();
     let [above, below] = Layout::vertical([Fill(1), Length(2)]).areas(area);
-    lines(foot::lines(model, &rows, area.width), below, buffer);
+    lines(head::below(model, &rows, area.width), below, buffer);
     let head = head::lines(model, area.width);
     let most = above.height.saturating_sub(TABLE).max(1);
     let body = on_top(head, most, above, buffer);
@@ -103,7 +97,7 @@ fn vm(model: &Model, vm: VmIndex, rows: &[TopRow], area: Rect, buffer: &mut Buff
     // The table may have more than half of the room, if it needs it.
     let height = needed.min(area.height * 3 / 5).max(TABLE);
     let is_seen = rows.iter().any(|row| row.instead.is_none());
-    if !is_seen || area.height < height + parts::LEAST {
+    if !is_seen || area.height < height + charts::PARTS_LEAST {
         return table::draw(model, Table::Vcpus, rows, area, buffer);
     }
     let [table, _, rest] = Layout::vertical([Length(height - 1), Length(1), Fill(1)]).areas(area);
@@ -133,14 +127,14 @@ const FEW: u16 = 3;
 
 fn details(model: &Model, key: Key, vcpus: u64, area: Rect, buffer: &mut Buffer) {
     let room = area.height;
-    let has_room = room >= parts::height(model, FEW) + charts::LEAST;
+    let has_room = room >= charts::parts_height(model, FEW) + charts::LEAST;
     let room = room - if has_room { charts::LEAST } else { 0 };
-    let parts = parts::height(model, REASONS).min(room);
+    let parts = charts::parts_height(model, REASONS).min(room);
     let [above, below] = Layout::vertical([Fill(1), Length(parts)]).areas(area);
     if above.height >= charts::LEAST {
         charts::draw(model, key, above, buffer);
     }
-    lines(parts::lines(model, key, vcpus, below), below, buffer);
+    lines(charts::parts(model, key, vcpus, below), below, buffer);
 }
 
 /// How many rows of a table a screen of so many lines shows, to turn pages by.
@@ -160,9 +154,9 @@ pub(crate) fn text(model: &Model, width: u16) -> String {
         "\n".to_owned(),
         table::text(model, &rows, width),
         // Why figures are not known stands above what was lost, which is always the last line.
-        foot::pilot(&rows, width.into()),
-        foot::dashes(model, &rows, width.into()),
-        text(vec![foot::losses(model, &rows)]),
+        head::pilot(&rows, width.into()),
+        head::dashes(model, &rows, width.into()),
+        text(vec![head::losses(model, &rows)]),
     ]
     .concat()
 }

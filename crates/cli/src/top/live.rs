@@ -18,9 +18,9 @@ use haltwise_host::root::Root;
 use haltwise_host::sandbox::Duties;
 use haltwise_host::{clock, host_sample};
 
-use super::origin::Origin;
 use super::piloted::Reader;
 use super::step::{Around, Step, Used, used_so_far};
+use super::timeline::Origin;
 use crate::collect::attach::{self, explain};
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::Failure;

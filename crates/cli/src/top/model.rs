@@ -1,20 +1,21 @@
-//! The view, and the effect of each wish of the user on the view. Pure: no clock, no terminal.
+//! The view, the table of keys, and the effect of each key on the view. Pure: no clock, no terminal.
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::{VcpuId, VmIndex};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::KeyCode::{
+    self, Backspace, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right, Up,
+};
+use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
 
-use super::columns::{self, Column, Table, There};
-use super::keys::{self, Action};
-use super::origin::Origin;
-use super::rows::{self, TopRow};
+use self::Action::{
+    Back, Filter, First, Help, Last, Move, Open, Page, Pause, Quit, Redraw, Reverse, Sort, Suspend,
+    Travel,
+};
+use super::rows::{self, Column, Table, There, TopRow};
 use super::step::{Key, Step};
-use super::timeline::Timeline;
+use super::timeline::{Origin, Timeline};
 
 const FILTER: usize = 60;
-
-/// Fastest and slowest, as powers of two of the time that was recorded.
-const SPEEDS: std::ops::RangeInclusive<i32> = -4..=8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Screen {
@@ -72,11 +73,6 @@ pub(crate) struct Model {
     /// The filter as it was before the user began to type.
     pub(crate) typing: Option<String>,
     pub(crate) help: bool,
-    pub(crate) playing: bool,
-    /// Its speed, as a power of two.
-    pub(crate) speed: i32,
-    /// Time played since the last step, in nanoseconds of the recording.
-    played_ns: u64,
 }
 
 impl Model {
@@ -93,9 +89,6 @@ impl Model {
             filter: String::new(),
             typing: None,
             help: false,
-            playing: false,
-            speed: 0,
-            played_ns: 0,
         }
     }
 
@@ -160,7 +153,7 @@ impl Model {
             rows.retain(|row| rows::is_meant(row, &self.filter));
         }
         let standing = self.standing();
-        columns::sort(&mut rows, self.sorted_by(), standing.reversed);
+        rows::sort(&mut rows, self.sorted_by(), standing.reversed);
         rows
     }
 
@@ -178,7 +171,7 @@ impl Model {
         if self.typing.is_some() {
             return self.type_filter(key);
         }
-        let action = keys::action(key)?;
+        let (_, _, action, _) = *BINDINGS.iter().find(|(keys, ..)| keys.contains(&key))?;
         if self.help && !matches!(action, Action::Quit | Action::Redraw | Action::Suspend) {
             self.help = false;
             return None;
@@ -216,14 +209,12 @@ impl Model {
                 self.typing = Some(self.filter.clone());
             }
             Action::Pause => self.pause(),
-            Action::Travel(steps) => self.travel(steps),
-            Action::First => {
-                self.playing = false;
-                self.timeline.seek(0);
+            Action::Travel(steps) => {
+                let position = self.timeline.position().saturating_add_signed(steps);
+                self.timeline.seek(position);
             }
+            Action::First => self.timeline.seek(0),
             Action::Last => self.last(),
-            Action::Faster => self.speed = (self.speed + 1).min(*SPEEDS.end()),
-            Action::Slower => self.speed = (self.speed - 1).max(*SPEEDS.start()),
             Action::Help => self.help = true,
             Action::Redraw | Action::Suspend | Action::Quit => return Some(action),
         }
@@ -276,7 +267,7 @@ impl Model {
     fn sort(&mut self, by: isize) {
         let Some(table) = self.table() else { return };
         // All of them, on the screen or not: a narrow screen can be sorted by what it has no room for.
-        let columns = columns::fitting(table, self.there(), usize::MAX);
+        let columns = rows::fitting(table, self.there(), usize::MAX);
         let columns = columns.into_iter().map(|(column, _)| column);
         let columns: Vec<Column> = columns.filter(|column| column.sorts()).collect();
         let sorted_by = self.sorted_by();
@@ -286,56 +277,101 @@ impl Model {
     }
 
     fn pause(&mut self) {
-        if !self.origin.is_live() {
-            if self.timeline.at_end() && !self.playing {
-                self.timeline.seek(0);
-            }
-            self.playing ^= true;
-            self.played_ns = 0;
-        } else if self.timeline.follows() {
+        if self.timeline.follows() {
             self.timeline.hold();
-        } else {
+        } else if self.origin.is_live() {
             self.timeline.follow();
         }
     }
 
-    fn travel(&mut self, steps: isize) {
-        self.playing = false;
-        let position = self.timeline.position().saturating_add_signed(steps);
-        self.timeline.seek(position);
-    }
-
     fn last(&mut self) {
-        self.playing = false;
         if self.origin.is_live() {
             self.timeline.follow();
         } else {
             self.timeline.seek(usize::MAX);
         }
     }
+}
 
-    /// A capture is played: so much time has passed here. Says whether another step is shown.
-    pub(crate) fn play(&mut self, elapsed_ns: u64) -> bool {
-        if !self.playing {
-            return false;
-        }
-        let scaled = if self.speed >= 0 {
-            elapsed_ns.saturating_mul(1 << self.speed)
-        } else {
-            elapsed_ns >> -self.speed
-        };
-        self.played_ns = self.played_ns.saturating_add(scaled);
-        let before = self.timeline.position();
-        while let Some(length) = self.step().map(Step::length_ns) {
-            if self.played_ns < length || self.timeline.at_end() {
-                break;
-            }
-            self.played_ns -= length;
-            self.timeline.seek(self.timeline.position() + 1);
-        }
-        self.playing = !self.timeline.at_end();
-        self.timeline.position() != before
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Move(isize),
+    Page(isize),
+    Open,
+    Back,
+    /// Sort by the next column to the right, or to the left.
+    Sort(isize),
+    Reverse,
+    Filter,
+    Pause,
+    Travel(isize),
+    First,
+    Last,
+    Help,
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+const fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+pub(crate) const fn char(c: char) -> KeyEvent {
+    key(KeyCode::Char(c))
+}
+
+pub(crate) const fn ctrl(c: char) -> KeyEvent {
+    KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL)
+}
+
+/// Keys, their names, what they do, and help, in the order in which the page of help shows them: not without help.
+type Binding = (&'static [KeyEvent], &'static str, Action, &'static str);
+
+pub(crate) const BINDINGS: &[Binding] = &[
+    (&[key(Up), char('k')], "Up k", Move(-1), "row above"),
+    (&[key(Down), char('j')], "Down j", Move(1), "row below"),
+    (&[key(PageUp)], "PgUp", Page(-1), "screen above"),
+    (&[key(PageDown)], "PgDn", Page(1), "screen below"),
+    (&[key(Enter)], "Enter", Open, "open the VM or vCPU"),
+    (
+        &[key(Esc), key(Backspace)],
+        "Esc",
+        Back,
+        "back; drop the filter",
+    ),
+    (
+        &[char('>'), char('.')],
+        "> .",
+        Sort(1),
+        "sort by the next column",
+    ),
+    (
+        &[char('<'), char(',')],
+        "< ,",
+        Sort(-1),
+        "sort by the previous column",
+    ),
+    (&[char('r')], "r", Reverse, "reverse the order"),
+    (&[char('/')], "/", Filter, "show only matching VMs"),
+    (&[char(' ')], "Space", Pause, "pause; go on"),
+    (&[key(Left)], "Left", Travel(-1), "one step back in time"),
+    (&[key(Right)], "Right", Travel(1), "one step on"),
+    (&[char('[')], "[", Travel(-10), "ten steps back"),
+    (&[char(']')], "]", Travel(10), "ten steps on"),
+    (&[key(Home)], "Home", First, "oldest step"),
+    (&[key(End)], "End", Last, "latest interval; follow"),
+    (&[char('?'), char('h'), key(F(1))], "? h", Help, "this page"),
+    (&[ctrl('l')], "Ctrl-L", Redraw, "redraw the screen"),
+    (&[char('q'), ctrl('c')], "q", Quit, "quit"),
+    (&[ctrl('z')], "", Suspend, ""),
+];
+
+/// A terminal sends Alt and a key as it sends Esc and the key at once.
+pub(crate) fn presses(event: KeyEvent) -> impl Iterator<Item = KeyEvent> {
+    let esc = event.modifiers.contains(KeyModifiers::ALT);
+    let plain = KeyEvent::new(event.code, event.modifiers - KeyModifiers::ALT);
+    esc.then(|| key(Esc)).into_iter().chain([plain])
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
 use haltwise_core::stats::total;
 
-use super::origin::Origin;
 use super::step::{Around, Step, Used, used_so_far};
+use super::timeline::Origin;
 use super::timeline::Timeline;
 use crate::exit::Failure;
 use crate::reading::opened::{Broken, Opened, explain_shared, in_a_line};

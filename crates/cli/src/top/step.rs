@@ -33,7 +33,6 @@ pub(crate) enum Key {
 pub(crate) struct Cell {
     pub(crate) halts: Account,
     pub(crate) window: Levels,
-    /// Exits, if there were any.
     pub(crate) exits: Option<Box<ExitAccount>>,
 }
 

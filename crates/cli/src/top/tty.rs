@@ -14,7 +14,12 @@ use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::exit::{Exit, Failure};
+use crate::collect::interrupt::Interrupt;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::top::draw;
+use crate::top::live::Live;
+use crate::top::model::Model;
+use crate::top::model::{Action, presses};
 
 pub(crate) struct Tty {
     /// Never dropped: ratatui prints to stderr that it could not show the cursor, and panics if that went away too.
@@ -109,4 +114,46 @@ impl Drop for Tty {
     fn drop(&mut self) {
         self.give_back();
     }
+}
+
+/// The longest wait: signals and a hang-up are seen after it.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Runs until `q` or a signal. The terminal is as it was before when this returns.
+pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrupt) -> Outcome {
+    let colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let mut tty = Tty::take()?;
+    let mut stale = true;
+    while interrupt.came().is_none() {
+        if let Some(live) = &mut live
+            && let Some(step) = live.turn()?
+        {
+            model.timeline.push(step);
+            stale = true;
+        }
+        if stale {
+            let drawn = tty.screen.draw(|frame| {
+                draw::draw(&model, frame);
+                if colourless {
+                    draw::without_colours(frame.buffer_mut());
+                }
+            });
+            drawn.context("draw").map_err(lost)?;
+        }
+        let mut event = tty.next(live.as_ref().map_or(LOOK, |live| live.rest().min(LOOK)))?;
+        stale = event.is_some();
+        while let Some(now) = event {
+            let page = draw::page(tty.screen.get_frame().area().height);
+            for key in now.as_key_press_event().into_iter().flat_map(presses) {
+                match model.press(key, page) {
+                    Some(Action::Redraw) => tty.clear()?,
+                    Some(Action::Suspend) => tty.suspend()?,
+                    Some(Action::Quit) => return Ok(Exit::Done),
+                    _ => {}
+                }
+            }
+            event = tty.next(Duration::ZERO)?;
+        }
+    }
+    Ok(Exit::Done)
 }

@@ -11,8 +11,8 @@ use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Mode, Rung};
 
 use super::model::Model;
-use super::origin::Origin;
 use super::step::Step;
+use super::timeline::Origin;
 use super::timeline::Timeline;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;

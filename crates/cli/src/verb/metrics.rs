@@ -12,9 +12,8 @@ use haltwise_host::exits::ExitOptions;
 
 use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::exporter::address::Address;
-use crate::exporter::exposition::MOST_SERIES;
-use crate::exporter::serving::Served;
+use crate::exporter::server::Address;
+use crate::exporter::serving::{MOST_SERIES, Served};
 use crate::metrics::{self, Wanted};
 use crate::offered::{self, Offered};
 use crate::time;

@@ -13,7 +13,7 @@ use crate::collect::interrupt::Interrupt;
 use crate::collect::recording::{self, RecordingRequest};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::now::view::Answer;
-use crate::now::{build, outside, page};
+use crate::now::{build, page};
 use crate::prices::kept;
 use crate::recommend::goal::GOAL;
 use crate::terminal::{self, Width};
@@ -64,7 +64,7 @@ pub(crate) fn run(asked: &Arguments) -> Outcome {
         return answer(asked, &dir, Some(&root));
     }
     let advice = "No KVM virtual machine runs here: there is nothing to record.";
-    show(asked, &outside::view(&Root::host(), advice.to_owned())?)?;
+    show(asked, &build::unrecorded(&Root::host(), advice.to_owned())?)?;
     Ok(Exit::Done)
 }
 
@@ -107,7 +107,7 @@ fn recorded(asked: &Arguments) -> Result<Option<PathBuf>, Failure> {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {
             let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();
-            show(asked, &outside::view(&Root::host(), advice)?)?;
+            show(asked, &build::unrecorded(&Root::host(), advice)?)?;
             Err(failure
                 .hint("run `sudo haltwise`; `haltwise status --check` says which rights it takes"))
         }

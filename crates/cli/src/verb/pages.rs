@@ -1,6 +1,5 @@
 //! `haltwise pages DIR`: manual pages, shell completions, and pages of what declarations say, for packages.
 
-mod formats;
 mod published;
 
 use std::collections::BTreeMap;
@@ -36,7 +35,7 @@ pub(crate) fn run(Arguments { dir }: &Arguments) -> Outcome {
 
 /// Pages and schemas, by the names of their files.
 fn documents() -> anyhow::Result<BTreeMap<String, String>> {
-    let formats = formats::all().into_iter();
+    let formats = published::formats().into_iter();
     let mut files: BTreeMap<_, _> = formats
         .map(|(name, page)| (name.to_owned(), page))
         .collect();

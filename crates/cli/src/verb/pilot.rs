@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haltwise_core::pilot::Limits;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::exporter::address::Address;
+use crate::exporter::server::Address;
 use crate::exporter::serving::Served;
 use crate::pilot::config::{self, Config};
 use crate::pilot::run::{self, Given, PilotOptions};

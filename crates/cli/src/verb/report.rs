@@ -1,8 +1,6 @@
 //! `haltwise report DIR`: where the halted time of a capture goes, or another section: findings, exits or a profile.
 
-mod exits;
-mod findings;
-mod profile;
+mod sections;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +15,7 @@ use haltwise_core::units::Nanos;
 use crate::collect::profile::EVENTS;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::html;
-use crate::html::content::{self, PageRequest};
+use crate::html::content::{self, PageOptions};
 use crate::number::count;
 use crate::offered::Offered;
 use crate::page::harmless;
@@ -131,21 +129,8 @@ pub(crate) struct Arguments {
     /// settings.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["section", "goal", "json", "vcpus", "width", "rows", "sort", "detail"])]
     html: Option<PathBuf>,
-    /// Page: add a comparison with this capture, as `haltwise diff`
-    #[arg(long, value_name = "DIR", requires = "html")]
-    against: Option<PathBuf>,
-    /// Page: add a result of `haltwise prove --json`
-    #[arg(long, value_name = "FILE", requires = "html")]
-    proof: Option<PathBuf>,
-    /// Page: add the accuracy of a ledger's predictions
-    #[arg(long, value_name = "FILE", requires = "html")]
-    ledger: Option<PathBuf>,
-    /// Page: costs from `haltwise calibrate --json`
-    #[arg(long, value_name = "FILE", requires = "html")]
-    calibration: Option<PathBuf>,
-    /// Page: as `haltwise tune --ceiling-only`
-    #[arg(long, requires = "html")]
-    ceiling_only: bool,
+    #[command(flatten)]
+    page: PageOptions,
     #[command(flatten)]
     shown: Shown,
 }
@@ -201,11 +186,11 @@ fn key<T: ValueEnum>(by: Option<&str>) -> Result<Option<T>, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.findings {
-        findings::run(arguments)
+        sections::findings(arguments)
     } else if arguments.exits {
-        exits::run(arguments)
+        sections::exits(arguments)
     } else if arguments.profile {
-        profile::run(arguments)
+        sections::profile(arguments)
     } else if let Some(file) = &arguments.html {
         page_for_browsers(arguments, file)
     } else {
@@ -248,15 +233,7 @@ fn halts(arguments: &Arguments) -> Outcome {
 }
 
 fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
-    let content = content::content(&PageRequest {
-        dir: arguments.dir()?,
-        vm: arguments.vm.as_deref(),
-        against: arguments.against.as_deref(),
-        proof: arguments.proof.as_deref(),
-        ledger: arguments.ledger.as_deref(),
-        calibration: arguments.calibration.as_deref(),
-        ceiling_only: arguments.ceiling_only,
-    })?;
+    let content = content::content(arguments.dir()?, arguments.vm.as_deref(), &arguments.page)?;
     let bytes = html::write(&content, file)?;
     let kilobytes = count(bytes.div_ceil(1_000) as u64);
     terminal::say(&format!("Wrote {}, {kilobytes} kB", file.display()));

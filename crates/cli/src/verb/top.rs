@@ -15,7 +15,7 @@ use crate::offered;
 use crate::reading::select;
 use crate::terminal;
 use crate::time;
-use crate::top::{self, Form, FromCapture};
+use crate::top::{self, Form};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -106,8 +106,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let form = arguments.printed.form();
     if let Some(dir) = arguments.dir {
         let at = arguments.at.map(|at| Duration::from_nanos(at.0));
-        let wanted = FromCapture { dir, interval, at };
-        return top::show_capture(&wanted, form, |roster| {
+        return top::show_capture(&dir, interval, at, form, |roster| {
             let mut picked = Vec::new();
             for selector in &arguments.vms {
                 picked.extend(select::vms(roster, Some(&selector.to_string()))?);

@@ -71,12 +71,6 @@ impl Tmux {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The same with colours and so on, as escapes.
-    pub(crate) fn escapes(&self) -> String {
-        let output = self.run(&["capture-pane", "-p", "-e"]);
-        String::from_utf8(output.stdout).unwrap()
-    }
-
     /// Value that tmux reports for the pane, for example `alternate_on`.
     pub(crate) fn told(&self, of: &str) -> String {
         let output = self.run(&["display-message", "-p", &format!("#{{{of}}}")]);

@@ -117,18 +117,3 @@ pub fn at(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn parts_fill_the_bar_and_are_said() {
-        let of = Part::new;
-        let made = stacked(&[of("a", "x", 1), of("b", "y", 3)], "web <1>");
-        let text = made.as_str();
-        assert!(text.contains("width=\"25.00%\"") && text.contains("x=\"25.00%\""));
-        assert!(text.contains("web &lt;1&gt;: x 25.0 %, y 75.0 %"), "{text}");
-        assert!(stacked(&[of("a", "x", 0)], "").as_str().contains("nothing"));
-    }
-}

@@ -8,13 +8,12 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
-use crate::page::harmless;
+use crate::page::{glued, harmless};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Markup(String);
 
 impl Markup {
-    /// Nothing.
     pub fn none() -> Self {
         Self::default()
     }
@@ -110,7 +109,6 @@ impl<M: Into<Markup>> FromIterator<M> for Markup {
     }
 }
 
-/// An element that is being put together.
 #[derive(Debug)]
 pub struct Element {
     name: &'static str,
@@ -140,7 +138,6 @@ impl Element {
         self
     }
 
-    /// An attribute that has no value.
     #[must_use]
     pub fn flag(mut self, name: &'static str) -> Self {
         self.attributes.push(' ');
@@ -222,29 +219,6 @@ pub fn code(text: &str) -> Element {
         whole.and(&word[bare.len()..])
     });
     el("code").with_all(words)
-}
-
-const UNITS: [&str; 13] = [
-    "%", "ns", "us", "ms", "s", "k", "M", "G", "CPUs", "VMs", "VM", "vCPUs", "vCPU",
-];
-
-/// A text whose lines break nowhere between a number and its unit.
-fn glued(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut after_digit = false;
-    for (n, word) in text.split(' ').enumerate() {
-        let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
-        if n > 0 {
-            out.push(if after_digit && UNITS.contains(&bare) {
-                '\u{a0}'
-            } else {
-                ' '
-            });
-        }
-        out.push_str(word);
-        after_digit = word.ends_with(|c: char| c.is_ascii_digit());
-    }
-    out
 }
 
 const SHOWN: usize = 80;

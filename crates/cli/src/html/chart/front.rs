@@ -1,8 +1,7 @@
 //! Polling against latency: what can be had, and where the settings stand.
 
-use super::axis::round_up;
-use super::{Path, at, figure, line, text};
-use crate::html::markup::{Element, Markup, el};
+use super::{Path, at, figure, line, round_up, text};
+use crate::html::markup::{Markup, el};
 use crate::number::{nanos_f64, share, three_digits};
 
 /// Size of the figure; the page's script draws into the same field.
@@ -30,6 +29,7 @@ pub(crate) fn front(places: &[Place]) -> Markup {
     let late = round_up(most(|place| place.latency_ns).max(100.0));
     let x = |percent: f64| LEFT + percent / poll * (RIGHT - LEFT);
     let y = |ns: f64| BOTTOM - ns / late * (BOTTOM - TOP);
+    let at_place = |place: &Place| (x(place.poll_cpu_percent), y(place.latency_ns));
     let mut svg = figure(WIDTH, HEIGHT, &label(places))
         .attr("id", "front")
         .attr("data-poll", poll)
@@ -37,100 +37,79 @@ pub(crate) fn front(places: &[Place]) -> Markup {
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let (right, up) = (x(poll * part), y(late * part));
         let percent = format!("{} %", three_digits(poll * part));
+        let latency = nanos_f64(late * part);
         svg = svg
             .with(line("grid", (right, TOP), (right, BOTTOM)))
             .with(line("grid", (LEFT, up), (RIGHT, up)))
             .with(text("tick", (right, BOTTOM + 15.0), "middle", &percent))
-            .with(text(
-                "tick",
-                (LEFT - 5.0, up + 4.0),
-                "end",
-                &nanos_f64(late * part),
-            ));
+            .with(text("tick", (LEFT - 5.0, up + 4.0), "end", &latency));
     }
     let title = "polling, % of one CPU, all vCPUs together";
+    let below = (f64::midpoint(LEFT, RIGHT), HEIGHT - 8.0);
     svg = svg
-        .with(text(
-            "tick",
-            (f64::midpoint(LEFT, RIGHT), HEIGHT - 8.0),
-            "middle",
-            title,
-        ))
+        .with(text("tick", below, "middle", title))
         .with(line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
         .with(line("axis", (LEFT, TOP), (LEFT, BOTTOM)));
-    svg = svg.with(joined(places, &x, &y));
+    let joined = places.iter().filter(|place| place.class == "front");
+    let mut joined: Vec<(f64, f64)> = joined.map(at_place).collect();
+    joined.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut path = Path::default();
+    for (n, (x, y)) in joined.into_iter().enumerate() {
+        path.step(if n == 0 { "M" } else { "L" }, &[x, y]);
+    }
+    svg = svg.with(path.drawn("front-line"));
     for place in places {
+        let (x, y) = at_place(place);
         let dot = el("circle")
             .class(place.class)
-            .attr("cx", at(x(place.poll_cpu_percent)))
-            .attr("cy", at(y(place.latency_ns)))
+            .attr("cx", at(x))
+            .attr("cy", at(y))
             .attr("r", if place.name.is_empty() { 2.5 } else { 6.0 });
         let title = (!place.name.is_empty()).then(|| el("title").with(place.name));
         svg = svg.with(dot.with(title));
     }
-    let named = places.iter().filter(|place| !place.name.is_empty());
-    let named = named.map(|place| (x(place.poll_cpu_percent), y(place.latency_ns), place.name));
+    let named = named(places).map(|place| (at_place(place), place.name));
     svg.with(names(named.collect())).into()
 }
 
-fn joined(places: &[Place], x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) -> Element {
-    let mut front: Vec<&Place> = places
-        .iter()
-        .filter(|place| place.class == "front")
-        .collect();
-    front.sort_by(|a, b| a.poll_cpu_percent.total_cmp(&b.poll_cpu_percent));
-    let mut path = Path::default();
-    for (n, place) in front.into_iter().enumerate() {
-        let step = if n == 0 { "M" } else { "L" };
-        path.step(step, &[x(place.poll_cpu_percent), y(place.latency_ns)]);
-    }
-    path.drawn("front-line")
+fn named(places: &[Place]) -> impl Iterator<Item = &Place> {
+    places.iter().filter(|place| !place.name.is_empty())
 }
 
 /// Description of the figure, for readers who do not see it.
 fn label(places: &[Place]) -> String {
-    let named = places.iter().filter(|place| !place.name.is_empty());
-    let named: Vec<String> = named
-        .map(|place| {
-            let polls = share(place.poll_cpu_percent / 100.0);
-            let late = nanos_f64(place.latency_ns);
-            format!(
-                "{} polls {polls} of a CPU, wake-up latency {late}",
-                place.name
-            )
-        })
-        .collect();
+    let named = named(places).map(|place| {
+        let polls = share(place.poll_cpu_percent / 100.0);
+        let late = nanos_f64(place.latency_ns);
+        let name = place.name;
+        format!("{name} polls {polls} of a CPU, wake-up latency {late}")
+    });
+    let named: Vec<String> = named.collect();
     format!("Polling against wake-up latency: {}", named.join("; "))
 }
 
 /// Names beside their signs, none upon another.
-fn names(mut named: Vec<(f64, f64, &str)>) -> Markup {
+fn names(mut named: Vec<((f64, f64), &str)>) -> Markup {
     const HEIGHT: f64 = 13.0;
-    named.sort_by(|a, b| a.1.total_cmp(&b.1));
+    named.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     let mut out = Markup::none();
-    for (x, y, name) in named {
+    for ((x, y), name) in named {
         let width = 6.6 * name.len() as f64 + 6.0;
-        let is_left = x > f64::midpoint(LEFT, RIGHT);
-        let from = if is_left { x - 10.0 - width } else { x + 10.0 };
+        let (anchor, place, from) = if x > f64::midpoint(LEFT, RIGHT) {
+            ("end", x - 10.0, x - 10.0 - width)
+        } else {
+            ("start", x + 10.0, x + 10.0)
+        };
         let meets = |y: f64, other: &(f64, f64, f64)| {
             from < other.1 && other.0 < from + width && (y - other.2).abs() < HEIGHT
         };
         let mut height = (y - 6.0).clamp(TOP + 10.0, BOTTOM - 4.0);
-        let step = if y > f64::midpoint(TOP, BOTTOM) {
-            -HEIGHT
-        } else {
-            HEIGHT
-        };
+        let is_low = y > f64::midpoint(TOP, BOTTOM);
         while taken.iter().any(|other| meets(height, other)) {
-            height += step;
+            height += if is_low { -HEIGHT } else { HEIGHT };
         }
         taken.push((from, from + width, height));
-        let (anchor, place) = if is_left {
-            ("end", x - 10.0)
-        } else {
-            ("start", x + 10.0)
-        };
         out.push(text("place-name", (place, height), anchor, name));
     }
     out

@@ -1,4 +1,4 @@
-// Packed numbers, see `sample/packed.rs`: seven bits to a byte, the lowest first, in base64.
+// Packed numbers, see `sample.rs`: seven bits to a byte, the lowest first, in base64.
 
 /**
  * @param {string} text

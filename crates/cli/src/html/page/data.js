@@ -44,7 +44,7 @@
  * @typedef {object} SeatData
  * @property {string} name
  * @property {number | null} vm
- * @property {string} halts packed, see `sample/packed.rs`
+ * @property {string} halts packed, see `sample.rs`
  * @property {number} count
  */
 

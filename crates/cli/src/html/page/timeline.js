@@ -8,7 +8,7 @@ import { moment, nanos, share } from './number.js';
 /** @typedef {import('./sample.js').Kept} Kept */
 /** @typedef {import('./sample.js').Seat} Seat */
 
-/** Colours of the states, in their order, as `chart/lanes.rs`. */
+/** Colours of the states, in their order, as `section/timeline.rs`. */
 const COLOURS = ['s-guest', 's-poll-woken', 's-poll-vain', 's-sleep', 's-wake', 's-turned', 's-unknown'];
 const STATES = COLOURS.length;
 

@@ -78,3 +78,13 @@ fn of_too_many_vcpus_those_that_halt_most_are_kept_in_their_order() {
     assert_eq!(often.count(), vcpus as usize / 2);
     assert!(sampled.seats.is_sorted_by_key(|(seat, _)| *seat));
 }
+
+#[test]
+fn packed_numbers_take_the_bytes_that_they_need() {
+    let mut packed = Packed::default();
+    for value in [0, 127, 128, 300, u64::MAX] {
+        packed.number(value);
+    }
+    let start = [0, 0x7f, 0x80, 1, 0xac, 2];
+    assert_eq!(packed.0, [&start[..], &[0xff; 9], &[1]].concat());
+}

@@ -10,7 +10,7 @@ use super::whatif::choice_name;
 use crate::html::content::Content;
 use crate::html::markup::Markup;
 use crate::html::overview::STATES;
-use crate::html::sample::{Sampled, packed};
+use crate::html::sample::{self, Sampled};
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::view::settings;
 use crate::recommend::whatif::WhatIf;
@@ -48,7 +48,7 @@ fn seats(content: &Content, sampled: &Sampled) -> Vec<Value> {
             json!({
                 "name": seat_name(content, seat),
                 "vm": seat.vm.map(|vm| vm.0),
-                "halts": packed::halts(halts, content.report.recording.start_ns),
+                "halts": sample::packed(halts, content.report.recording.start_ns),
                 "count": halts.len(),
             })
         })

@@ -1,15 +1,18 @@
-//! Exits: what made guests exit and what that cost, with what each was about, and how long each took.
+//! Exits: what made guests exit and what that cost, with what each was about, and how long each took; and where the
+//! threads of VMMs spent their time.
 
 use haltwise_core::exit::account::Tally;
 use haltwise_document::{Document, html};
 
-use super::details;
 use crate::exits::page;
 use crate::exits::view::ExitReason;
-use crate::html::chart::distribution::{Series, distribution};
+use crate::html::chart::{Series, bars, distribution, figure};
 use crate::html::content::{Content, Exits};
 use crate::html::markup::{Element, Markup, el, name, short};
+use crate::html::section::{details, note, p};
 use crate::number::nanos;
+use crate::profile::flame::{KINDS, WIDTH, flame};
+use crate::profile::page::{areas, symbols};
 use crate::words::plural;
 
 /// Reasons that open with a figure of their times: those that cost most.
@@ -88,8 +91,44 @@ fn times(row: &ExitReason, tally: &Tally) -> Option<Element> {
         hist,
     }];
     let label = format!("times of {}", short(&row.name));
-    let chart = distribution(&label, &series, &[])?;
+    let chart = distribution(&label, &series, 0)?;
     let caption = "from the exit to the next entry, or to the return to the VMM's end";
     let caption = el("figcaption").with(caption);
     Some(el("figure").with(chart).with(caption))
+}
+
+const ROWS: usize = 15;
+
+/// The section. `None` where no samples were taken.
+pub(super) fn profile(content: &Content) -> Option<Markup> {
+    let (view, tree) = content.profile.as_ref()?;
+    let samples = plural(view.total.samples, "sample");
+    let text = format!(
+        "{samples} of {} at {} Hz. Callers are above what they call; wider is more.",
+        view.event, view.recording.hz
+    );
+    let label =
+        format!("Flame graph of {samples}; the symbols that were hit most are in the table");
+    let drawn = flame(tree);
+    let graph = el("div")
+        .class("scroll flame")
+        .attr("tabindex", 0)
+        .attr("role", "region")
+        .attr("aria-label", "Flame graph")
+        .with(figure(WIDTH, drawn.height, &label).with(drawn.boxes));
+    let tables = [areas(view, ROWS), symbols(view, ROWS)];
+    let tables = tables
+        .iter()
+        .map(|table| el("div").with(html::table(table)));
+    let search = el("p").attr("id", "flame-search").flag("hidden");
+    let out = Markup::none()
+        .and(p(text))
+        .and(bars::legend(KINDS))
+        .and(p("A click on a box zooms to it.").class("needs-script"))
+        .and(search)
+        .and(graph)
+        .and(el("div").class("two").with_all(tables));
+    let beside =
+        "Boxes too narrow to see are left out; `haltwise report --profile --folded` has them.";
+    Some(out.and(note(beside)))
 }

@@ -1,13 +1,17 @@
-//! The first screen: the answer that `haltwise` without a verb gives, and what `tune` says besides.
+//! The first screen: the answer that `haltwise` without a verb gives, and what `tune` says besides; and the last one: how
+//! far the page can be trusted.
 
-use haltwise_document::{Document, html};
+use haltwise_document::{Document, Untrusted, html, prose};
 
 use crate::html::content::Content;
-use crate::html::markup::{Element, el};
+use crate::html::markup::{Element, Markup, el};
+use crate::html::section::sampled;
 use crate::now::page;
+use crate::recommend::basis::rests;
 use crate::recommend::guest::view::GuestTuneResult;
 use crate::recommend::view::TuneResult;
 use crate::recommend::{Tuned, compare, say};
+use crate::report::quality::recorded;
 use crate::tune::guest::rows;
 
 pub(super) fn first(content: &Content) -> Element {
@@ -81,4 +85,30 @@ fn in_guest(document: &mut Document, tuned: &GuestTuneResult) {
     let notes = tuned.recommendation.notes.iter();
     notes.for_each(|note| document.note(note.clone()));
     document.table(rows(tuned, usize::MAX));
+}
+
+/// Lines of one kind that are shown.
+const MOST: usize = 20;
+
+pub(super) fn quality(content: &Content) -> Markup {
+    let mut document = Document::new();
+    document.prose(
+        "What could not be observed is shown as unknown, never as zero. An interval holds the true value in 95 of \
+         100 such recordings.",
+    );
+    document.append(recorded(&content.report, MOST));
+    let halts = sampled(content);
+    let none = || "histograms; the capture has no single halts".to_owned();
+    document.fact("in this file", halts.unwrap_or_else(none));
+    let made = format!("haltwise {}, from the capture ", env!("CARGO_PKG_VERSION"));
+    let made = prose![made, Untrusted::from(&content.dir)];
+    document.fact("made by", made);
+    // The basis of the recommendation and of the what-if, as `tune` states it.
+    if let Some(advice) = content.advice() {
+        document.heading("Basis of the recommendation");
+        for (what, text) in rests(advice) {
+            document.fact(what, text);
+        }
+    }
+    html::render(&document)
 }

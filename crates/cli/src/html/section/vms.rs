@@ -8,15 +8,13 @@ use haltwise_document::html;
 
 use super::account::{Line, parts, table};
 use super::{details, note, p};
-use crate::html::chart::bars;
-use crate::html::chart::distribution::{Series, distribution};
-use crate::html::chart::windows::windows;
+use crate::html::chart::{Series, bars, distribution, windows};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name, short};
-use crate::number::{nanos, scaled, share};
+use crate::number::{scaled, share};
 use crate::report::quality::{NO_HALT, is_paused, limits};
 use crate::report::verdict::{ceilings, verdict};
-use crate::report::view::{AccountFigures, ReportedVm};
+use crate::report::view::{AccountFigures, CeilingFigures, ReportedVm};
 use crate::words::plural;
 
 const OPEN: usize = 2;
@@ -33,9 +31,8 @@ pub(super) fn vms(content: &Content) -> Option<Markup> {
         return None;
     }
     let made = vms.iter().take(MOST).enumerate();
-    let mut out: Markup = made
-        .map(|(place, vm)| one(content, vm, place < OPEN))
-        .collect();
+    let made = made.map(|(place, vm)| one(content, vm, place < OPEN));
+    let mut out: Markup = made.collect();
     let all = vms.len();
     if all > MOST {
         let text = format!("Figures are here for the first {MOST} of {all} VMs.");
@@ -59,12 +56,8 @@ fn one(content: &Content, vm: &ReportedVm, is_open: bool) -> Element {
         facts.push("no halt".to_owned());
     }
     let head = el("h3").with(name(&vm.name));
-    let bar = (account.halts > 0).then(|| {
-        bars::stacked(
-            &parts(account),
-            &format!("{}, halted time", short(&vm.name)),
-        )
-    });
+    let whose = format!("{}, halted time", short(&vm.name));
+    let bar = (account.halts > 0).then(|| bars::stacked(&parts(account), &whose));
     let summary = Markup::none()
         .and(head)
         .and(el("span").class("facts").with(facts.join(", ")))
@@ -92,63 +85,59 @@ fn body(content: &Content, vm: &ReportedVm) -> Markup {
     let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
     out.push(p(verdict(account, vetoed)));
     let ledger = content.recording.ledger.vm(VmIndex(vm.index));
-    out.push(
-        el("div")
-            .class("charts")
-            .with_all(charts(content, account, &ledger)),
-    );
-    out.and(vcpus(vm))
+    let charts = charts(content, account, &ledger);
+    out.and(el("div").class("charts").with_all(charts))
+        .and(vcpus(vm))
 }
 
 fn charts(content: &Content, account: &AccountFigures, ledger: &Account) -> Vec<Element> {
     // Counts do not tell which halts a ceiling governed.
     let any = account.ceilings.iter().all(|ceiling| ceiling.halts == 0);
-    let ceilings = account
-        .ceilings
-        .iter()
-        .filter(|ceiling| any || ceiling.halts > 0);
+    let governs = |ceiling: &&CeilingFigures| any || ceiling.halts > 0;
+    let ceilings = account.ceilings.iter().filter(governs);
     let ceiling = u64::from(ceilings.map(|ceiling| ceiling.ns).max().unwrap_or(0));
-    let ceiling_name = format!("ceiling {}", nanos(ceiling));
-    let marks = [(ceiling, ceiling_name.as_str())];
-    let single = |name, class, hist| [Series { name, class, hist }];
-    let gap = single("gap", "s-gap", &ledger.gap_ns);
-    let late = single("wake-up latency", "s-wake", &ledger.wake_latency_ns);
-    let polls = [
-        Series {
-            name: "ended by a wake",
-            class: "s-poll-woken",
-            hist: &ledger.poll_success_ns,
-        },
-        Series {
-            name: "failed",
-            class: "s-poll-vain",
-            hist: &ledger.poll_fail_ns,
-        },
+    let series = |name, class, hist| Series { name, class, hist };
+    let gap = series("gap", "s-gap", &ledger.gap_ns);
+    let late = series("wake-up latency", "s-wake", &ledger.wake_latency_ns);
+    let met = series("ended by a wake", "s-poll-woken", &ledger.poll_success_ns);
+    let failed = series("failed", "s-poll-vain", &ledger.poll_fail_ns);
+    let entry = series("window", "s-sleep", &ledger.window_ns);
+    let of = |what, series: &[Series<'_>]| distribution(what, series, ceiling);
+    let charts = [
+        (
+            "Gaps",
+            "from the halt to the wake event; a poll can catch what is left of the ceiling",
+            of("gaps", &[gap]),
+        ),
+        (
+            "Wake-up latency",
+            "from the wake event until the vCPU ran, of halts that slept",
+            of("wake-up latency", &[late]),
+        ),
+        (
+            "Polls by duration",
+            "polls by duration, successful and failed",
+            of("polls by duration", &[met, failed]),
+        ),
+        (
+            "Windows at entry",
+            "polling window of each halt",
+            of("windows at entry", &[entry]),
+        ),
+        (
+            "Windows over time",
+            "mean (line) and largest (area) of each moment; dashed: the ceiling",
+            windows(&content.report.recording, account),
+        ),
     ];
-    let figure = |title: &str, what: &str, chart: Option<Markup>| {
+    let figure = |(title, what, chart): (&str, &str, Option<Markup>)| {
         let none = || el("p").class("none").with("not known, or none").into();
         let caption = el("figcaption").with(el("b").with(title));
         el("figure")
             .with(chart.unwrap_or_else(none))
             .with(caption.with(format!(": {what}")))
     };
-    let gap = distribution("gaps", &gap, &marks);
-    let late = distribution("wake-up latency", &late, &marks);
-    let polls = distribution("polls by duration", &polls, &marks);
-    let entry = single("window", "s-sleep", &ledger.window_ns);
-    let entry = distribution("windows at entry", &entry, &marks);
-    let windows = windows(&content.report.recording, account);
-    let of_gap = "from the halt to the wake event; a poll can catch what is left of the ceiling";
-    let of_late = "from the wake event until the vCPU ran, of halts that slept";
-    let of_polls = "polls by duration, successful and failed";
-    let of_windows = "mean (line) and largest (area) of each moment; dashed: the ceiling";
-    vec![
-        figure("Gaps", of_gap, gap),
-        figure("Wake-up latency", of_late, late),
-        figure("Polls by duration", of_polls, polls),
-        figure("Windows at entry", "polling window of each halt", entry),
-        figure("Windows over time", of_windows, windows),
-    ]
+    charts.map(figure).into()
 }
 
 fn vcpus(vm: &ReportedVm) -> Option<Element> {

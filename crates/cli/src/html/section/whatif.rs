@@ -5,8 +5,7 @@ use haltwise_core::tune::figures::LEADER;
 use haltwise_document::html;
 
 use super::{details, note, p};
-use crate::html::chart::bars;
-use crate::html::chart::front::{Place, front};
+use crate::html::chart::{Place, bars, front};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::recommend::candidates::SettingRow;

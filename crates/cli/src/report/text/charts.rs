@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use haltwise_core::hist::Octave;
+use haltwise_core::stats::total;
 
 use crate::chart::{bar, sparkline, stacked};
 use crate::number::{count, nanos, percent};
@@ -16,11 +17,11 @@ const ROWS: usize = 14;
 pub(super) fn poll_chart(page: &mut Page, account: &AccountFigures) {
     let poll = &account.poll;
     let Some(not_polled) = poll.not_polled else {
-        page.wrapped("  ", "Polls by duration: not recorded.", 2);
+        page.prose("Polls by duration: not recorded.");
         return;
     };
     if poll.polled == 0 {
-        page.wrapped("  ", "Polls by duration: no halt polled.", 2);
+        page.prose("Polls by duration: no halt polled.");
         return;
     }
     let cut = match poll.cut {
@@ -31,22 +32,18 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountFigures) {
             percent(cut as f64, poll.polled as f64)
         ),
     };
-    page.wrapped(
-        "  ",
-        &format!(
-            "Polls by duration: {} polls, # {} successful, x {} failed{cut}",
-            count(poll.polled),
-            count(poll.successful),
-            poll.failed.map_or_else(|| "-".to_owned(), count),
-        ),
-        2,
-    );
+    page.prose(&format!(
+        "Polls by duration: {} polls, # {} successful, x {} failed{cut}",
+        count(poll.polled),
+        count(poll.successful),
+        poll.failed.map_or_else(|| "-".to_owned(), count),
+    ));
     let zero = &poll.zero;
     let mut rows = vec![("no poll".to_owned(), '-', not_polled, 0)];
     if zero.successful + zero.failed > 0 {
         rows.push(("0".to_owned(), '#', zero.successful, zero.failed));
     }
-    for bar in &folded(&poll.time_against_count) {
+    for bar in folded(poll.time_against_count.iter().copied()) {
         rows.push((nanos(bar.low_ns), '#', bar.successful, bar.failed));
     }
     bars(page, rows, poll.known);
@@ -74,45 +71,36 @@ fn bars(page: &mut Page, rows: Vec<(String, char, u64, u64)>, of: u64) {
     }
 }
 
-/// The bars that matter. A bar reaches from its label to that of the next.
-fn folded(bars: &[PollBar]) -> Vec<PollBar> {
-    let copy = bars.iter().map(|bar| PollBar { ..*bar }).collect();
+/// The bars that matter: at the low end those that together hold less than one in two hundred are added to their
+/// neighbours, then at the lighter end those beyond [`ROWS`]. A bar reaches from its label to that of the next, the last to
+/// the largest value, so that no label is wrong.
+fn folded(bars: impl IntoIterator<Item = PollBar>) -> Vec<PollBar> {
     let weight = |bar: &PollBar| bar.successful.saturating_add(bar.failed);
-    fold_ends(copy, weight, |into, bar| {
-        into.low_ns = into.low_ns.min(bar.low_ns);
-        into.high_ns = into.high_ns.max(bar.high_ns);
-        into.successful = into.successful.saturating_add(bar.successful);
-        into.failed = into.failed.saturating_add(bar.failed);
-    })
-}
-
-/// Adds rows at the ends to their neighbours: at the low end those that together hold less than one
-/// in two hundred, then at the lighter end whatever is beyond [`ROWS`]. Each row reaches from its
-/// label to that of the next, the last to the largest value, so nothing is said wrong.
-fn fold_ends<T>(rows: Vec<T>, weight: impl Fn(&T) -> u64, add: impl Fn(&mut T, &T)) -> Vec<T> {
-    let all = rows.iter().map(&weight).fold(0, u64::saturating_add);
-    let mut rows: VecDeque<T> = rows.into();
-    while rows.front().is_some_and(|row| weight(row) == 0) {
-        rows.pop_front();
+    let mut bars: VecDeque<PollBar> = bars.into_iter().collect();
+    let all = total(bars.iter().map(weight));
+    while bars.front().is_some_and(|bar| weight(bar) == 0) {
+        bars.pop_front();
     }
     while let [Some(first), Some(second), Some(last)] =
-        [rows.front(), rows.get(1), rows.back()].map(|row| row.map(&weight))
+        [bars.front(), bars.get(1), bars.back()].map(|bar| bar.map(weight))
     {
         let is_small = first.saturating_add(second).saturating_mul(200) < all;
-        if !is_small && rows.len() <= ROWS {
+        if !is_small && bars.len() <= ROWS {
             break;
         }
-        let low_end = is_small || first <= last;
-        let (end, near) = if low_end {
-            (rows.pop_front(), rows.front_mut())
+        let (end, near) = if is_small || first <= last {
+            (bars.pop_front(), bars.front_mut())
         } else {
-            (rows.pop_back(), rows.back_mut())
+            (bars.pop_back(), bars.back_mut())
         };
         if let (Some(end), Some(near)) = (end, near) {
-            add(near, &end);
+            near.low_ns = near.low_ns.min(end.low_ns);
+            near.high_ns = near.high_ns.max(end.high_ns);
+            near.successful = near.successful.saturating_add(end.successful);
+            near.failed = near.failed.saturating_add(end.failed);
         }
     }
-    rows.into()
+    bars.into()
 }
 
 pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
@@ -132,11 +120,11 @@ pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
         &format!("Gaps and wake-up latencies by powers of two{legend}"),
         2,
     );
-    let column = |of: fn(&Row) -> u64| {
-        let all = rows.iter().map(of).fold(0, u64::saturating_add);
+    let column = |of: fn(&PollBar) -> u64| {
+        let all = total(rows.iter().map(of));
         (all, rows.iter().map(of).max().unwrap_or(0))
     };
-    let (gaps, wakes) = (column(|row| row.gaps), column(|row| row.wakes));
+    let (gaps, wakes) = (column(|row| row.successful), column(|row| row.failed));
     let width = page.width().saturating_sub(35) / 2;
     page.line(&format!(
         "  {:>10}  {:<wide$} wake-up latency",
@@ -154,56 +142,35 @@ pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
             };
             format!("{drawn:<wide$} {told:>8}", wide = width + 1)
         };
-        let holds_ceiling = ceiling > 0 && row.low <= ceiling && ceiling <= row.high;
+        let holds_ceiling = ceiling > 0 && (row.low_ns..=row.high_ns).contains(&ceiling);
         page.line(&format!(
             "  {}{:>9}  {} {}",
             if holds_ceiling { '>' } else { ' ' },
-            nanos(row.low),
-            cell(row.gaps, gaps),
-            cell(row.wakes, wakes),
+            nanos(row.low_ns),
+            cell(row.successful, gaps),
+            cell(row.failed, wakes),
         ));
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    low: u64,
-    high: u64,
-    gaps: u64,
-    wakes: u64,
-}
-
-fn octaves(gaps: &[Octave], wakes: &[Octave]) -> Vec<Row> {
-    let all = || gaps.iter().chain(wakes);
-    let Some(first) = all().map(|row| row.low_ns).min() else {
+/// Every power of two from the shortest to the longest: gaps as `successful`, wake-up latencies as `failed`.
+fn octaves(gaps: &[Octave], wakes: &[Octave]) -> Vec<PollBar> {
+    let all = || gaps.iter().chain(wakes).map(|row| row.low_ns);
+    let (Some(first), Some(last)) = (all().min(), all().max()) else {
         return Vec::new();
     };
-    let last = all().map(|row| row.low_ns).max().unwrap_or(first);
     let of = |rows: &[Octave], low| {
         let row = rows.iter().find(|row| row.low_ns == low);
         row.map_or(0, |row| row.count)
     };
-    let mut rows = Vec::new();
-    let mut low = first;
-    loop {
-        rows.push(Row {
-            low,
-            high: if low == 0 { 0 } else { low + (low - 1) },
-            gaps: of(gaps, low),
-            wakes: of(wakes, low),
-        });
-        if low >= last {
-            break;
-        }
-        low = (low * 2).max(1);
-    }
-    let weight = |row: &Row| row.gaps.saturating_add(row.wakes);
-    fold_ends(rows, weight, |into, row| {
-        into.low = into.low.min(row.low);
-        into.high = into.high.max(row.high);
-        into.gaps = into.gaps.saturating_add(row.gaps);
-        into.wakes = into.wakes.saturating_add(row.wakes);
-    })
+    let next = |low: &u64| (*low < last).then(|| (low * 2).max(1));
+    let lows = std::iter::successors(Some(first), next);
+    folded(lows.map(|low| PollBar {
+        low_ns: low,
+        high_ns: if low == 0 { 0 } else { low + (low - 1) },
+        successful: of(gaps, low),
+        failed: of(wakes, low),
+    }))
 }
 
 pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures) {
@@ -211,7 +178,7 @@ pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures)
     let known = view.slots.iter().filter_map(|slot| slot.window_max_ns);
     let Some(largest) = known.max() else { return };
     if largest == 0 {
-        page.wrapped("  ", "Window over time: 0 all the time.", 2);
+        page.prose("Window over time: 0 all the time.");
         return;
     }
     let ceiling = account.ceilings.last().map(|ceiling| ceiling.ns);
@@ -225,15 +192,11 @@ pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures)
             count(shrinks)
         ),
     };
-    page.wrapped(
-        "  ",
-        &format!(
-            "Window over time (mean of each {}, full height {}){changes}",
-            nanos(view.slot_ns),
-            nanos(full)
-        ),
-        2,
-    );
+    page.prose(&format!(
+        "Window over time (mean of each {}, full height {}){changes}",
+        nanos(view.slot_ns),
+        nanos(full)
+    ));
     page.line(&format!("  [{}]", sparkline(&values, full)));
     let bar = |row: &Octave| PollBar {
         low_ns: row.low_ns,
@@ -243,15 +206,14 @@ pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures)
     };
     let (zero, open): (Vec<PollBar>, Vec<PollBar>) =
         (view.histogram.iter().map(bar)).partition(|bar| bar.high_ns == 0);
-    let rows = zero.into_iter().chain(folded(&open));
+    let rows = zero.into_iter().chain(folded(open));
     let rows: Vec<_> = rows
         .map(|bar| (nanos(bar.low_ns), '#', bar.successful, 0))
         .collect();
     if !rows.is_empty() {
         page.gap();
-        page.wrapped("  ", "Windows at entry of the halts", 2);
-        let known = rows.iter().map(|row| row.2);
-        let known = known.fold(0, u64::saturating_add);
+        page.prose("Windows at entry of the halts");
+        let known = total(rows.iter().map(|row| row.2));
         bars(page, rows, known);
     }
 }

@@ -1,22 +1,27 @@
-//! The lines above the tables: where and when, the whole host, its settings, and what watching costs.
+//! The lines above the tables: where and when, the whole host, its settings, and what watching costs. The lines below:
+//! keys or the filter that is typed, and last of all what was lost.
+
+use std::collections::BTreeMap;
 
 use haltwise_core::account::Spread;
+use haltwise_core::event::Observable;
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Mode;
 use haltwise_core::units::Nanos;
-use ratatui::style::Stylize;
+use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::charts;
-use super::{WORTH, cut, filled, fitting};
-use crate::number::{maybe_nanos, nanos, nanos_f64, scaled, share, three_digits};
-use crate::page::{fit_middle, harmless};
-use crate::top::columns::{cpu, per_second};
+use crate::number::{count, maybe_nanos, nanos, nanos_f64, scaled, share, three_digits};
+use crate::page::{Page, fit_middle, harmless};
+use crate::pilot_state::text;
+use crate::top::draw::{ALARM, WORTH, charts, cut, filled, fitting};
+use crate::top::figures::EMULATED;
 use crate::top::model::{Model, Screen};
-use crate::top::rows::{self, TopRow, tame};
-use crate::top::step::Step;
-use crate::words::{ceiling_source, plural};
+use crate::top::piloted;
+use crate::top::rows::{self, Table, TopRow, paused, per_second, tame};
+use crate::top::step::{Step, lost_by_place, lost_count};
+use crate::words::{ceiling_source, of_cpu, plural};
 
 pub(super) fn lines(model: &Model, width: u16) -> Vec<Line<'static>> {
     let mut lines = of_interval(model, width);
@@ -71,16 +76,11 @@ fn cpus(step: &Step) -> Vec<String> {
     let Some(sample) = step.host.last_sample().filter(|sample| sample.cpus > 0) else {
         return Vec::new();
     };
-    let used = &step.host;
-    let busy = used
-        .busy_cpus()
-        .map(|busy| format!("{} busy", three_digits(busy)));
-    let pressure = used
-        .cpu_pressure()
-        .map(|part| format!("pressure {}", share(part)));
+    let busy = |busy| format!("{} busy", three_digits(busy));
+    let pressure = |part| format!("pressure {}", share(part));
     let mut pieces = vec![plural(u64::from(sample.cpus), "CPU")];
-    pieces.extend(busy);
-    pieces.extend(pressure);
+    pieces.extend(step.host.busy_cpus().map(busy));
+    pieces.extend(step.host.cpu_pressure().map(pressure));
     pieces
 }
 
@@ -96,27 +96,10 @@ fn when(model: &Model, step: &Step) -> String {
             format!("PAUSED, {} before the newest", nanos(ago))
         };
     }
-    let state = match (model.playing, timeline.len()) {
-        (true, _) => format!(", playing{}", speed(model.speed)),
-        (false, 0 | 1) => String::new(),
-        (false, _) => format!(", paused{}", speed(model.speed)),
-    };
     let from = step.start_ns.saturating_sub(first);
     let to = step.end_ns.saturating_sub(first);
-    format!(
-        "{}-{} of {}{state}",
-        nanos(from),
-        nanos(to),
-        nanos(last.saturating_sub(first))
-    )
-}
-
-fn speed(speed: i32) -> String {
-    match speed {
-        0 => String::new(),
-        1.. => format!(" x{}", 1_u32 << speed),
-        _ => format!(" x1/{}", 1_u32 << -speed),
-    }
+    let all = last.saturating_sub(first);
+    format!("{}-{} of {}", nanos(from), nanos(to), nanos(all))
 }
 
 fn totals(model: &Model, step: &Step, width: usize) -> Line<'static> {
@@ -159,8 +142,8 @@ fn rates(row: &TopRow) -> Vec<String> {
     if let Some(exits) = &of.exits {
         rates.push(format!("{} exits/s", scaled(exits.per_s)));
     }
-    rates.push(format!("failed {}", cpu(of.wasted_cpu_percent)));
-    rates.push(format!("successful {}", cpu(of.useful_cpu_percent)));
+    rates.push(format!("failed {}", of_cpu(of.wasted_cpu_percent)));
+    rates.push(format!("successful {}", of_cpu(of.useful_cpu_percent)));
     rates
 }
 
@@ -185,11 +168,8 @@ pub(super) fn of_vcpu(row: &TopRow, width: u16) -> Vec<Line<'_>> {
 fn settings(step: &Step) -> String {
     let knobs = &step.around.knobs;
     let known = |it: Parameter| {
-        Some(format!(
-            "{} {}",
-            it.short(),
-            harmless(knobs.get(it.name())?)
-        ))
+        let value = harmless(knobs.get(it.name())?);
+        Some(format!("{} {value}", it.short()))
     };
     let known: Vec<String> = Parameter::HOST.into_iter().filter_map(known).collect();
     if known.is_empty() {
@@ -233,11 +213,124 @@ fn limits(row: &TopRow) -> String {
             ceiling_source(ceiling.source)
         ),
     };
-    let veto = if row.vetoes > 0 {
-        "; guest disabled host polling"
-    } else {
-        ""
+    let veto = match row.vetoes {
+        0 => "",
+        _ => "; guest disabled host polling",
     };
     let window = maybe_nanos(row.figures.window_ns);
     format!("window {window}, {ceiling}{veto}")
+}
+
+pub(super) fn below(model: &Model, rows: &[TopRow], width: u16) -> Vec<Line<'static>> {
+    let above = if model.typing.is_some() {
+        format!("Filter: {}_  (Enter keeps it, Esc drops it)", model.filter).bold()
+    } else {
+        keys(model, width.into()).dim()
+    };
+    vec![above.into(), losses(model, rows)]
+}
+
+/// The keys that matter here, as many as fit; those of help and of the end always.
+fn keys(model: &Model, width: usize) -> String {
+    let pause = model.origin.is_live().then_some("Space pause");
+    let time = pause.into_iter().chain(["Left Right time"]);
+    let here: &[&str] = match model.screen {
+        Screen::Host => &["Enter open", "/ filter", "< > sort", "r reverse"],
+        Screen::Vm(_) => &["Enter open", "Esc back", "< > sort", "r reverse"],
+        Screen::Vcpu(..) => &["Esc back", "Up Down others"],
+    };
+    let (first, rest) = here.split_at(here.len().min(2));
+    let filter = format!("`{}` Esc all", model.filter);
+    let filtered = (!model.filter.is_empty()).then_some(filter.as_str());
+    let all = filtered.into_iter().chain(first.iter().copied());
+    let all = all.chain(time).chain(rest.iter().copied());
+    let always = "? help  q quit";
+    let mut line = String::new();
+    for key in all {
+        if line.width() + key.width() + 2 + always.len() > width {
+            break;
+        }
+        line.push_str(key);
+        line.push_str("  ");
+    }
+    line + always
+}
+
+pub(super) fn pilot(rows: &[TopRow], width: usize) -> String {
+    let said = rows.iter().filter_map(|row| {
+        let first = text::name(&row.name, width);
+        Some(piloted::paragraph(&first, row.pilot.as_ref()?, width))
+    });
+    let said: String = said.collect();
+    if said.is_empty() {
+        return said;
+    }
+    let mut page = Page::new(width);
+    page.wrapped("  ", text::SAVED, 4);
+    page.gap();
+    format!("\nPilot\n{said}{}", page.finish())
+}
+
+/// Why figures of the table are not known, each reason with its columns.
+pub(super) fn dashes(model: &Model, rows: &[TopRow], width: usize) -> String {
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (column, _) in rows::fitting(Table::Vms, model.there(), width) {
+        if let Some(reason) = column.why_dash(rows, &model.origin) {
+            let titles = reasons.entry(reason).or_default();
+            titles.push(column.title(Table::Vms));
+        }
+    }
+    let mut page = Page::new(width);
+    for (reason, titles) in reasons {
+        page.wrapped("", &format!("- {}: {reason}", titles.join(", ")), 2);
+    }
+    page.finish()
+}
+
+pub(super) fn losses(model: &Model, rows: &[TopRow]) -> Line<'static> {
+    let mut said = Vec::new();
+    let mut alarm = false;
+    if let Some(step) = model.step() {
+        let places: Vec<String> = lost_by_place(&step.around.lost)
+            .into_iter()
+            .map(|(place, n)| format!("{} ({})", plural(n, "event"), harmless(place)))
+            .collect();
+        if places.is_empty() {
+            said.push("Lost: nothing".to_owned());
+        } else {
+            alarm = true;
+            let here = match lost_count(&step.lost) {
+                0 => String::new(),
+                n => format!(", {} of them now", count(n)),
+            };
+            said.push(format!("Lost: {}{here}", places.join(", ")));
+        }
+        let vms = step.around.vms.iter();
+        let hidden = vms.filter(|vm| vm.observable != Observable::Yes).count();
+        let mut exits = rows.iter().filter_map(|row| row.figures.exits.as_ref());
+        if exits.any(|exits| exits.counts == EMULATED) {
+            said.push("exits: instructions emulated, for which kvm_exit does not fire".to_owned());
+        }
+        if hidden > 0 {
+            said.push(format!("{} not observable", plural(hidden as u64, "VM")));
+        }
+        let vms = step.around.vms.iter();
+        let paused = vms.filter(|vm| paused(step, vm) == Some(true)).count();
+        if paused > 0 {
+            said.push(format!("{} not running", plural(paused as u64, "VM")));
+        }
+    }
+    let missing: Vec<String> = (model.origin.missing.iter())
+        .map(|missing| harmless(&missing.field))
+        .collect();
+    if !missing.is_empty() {
+        said.push(format!("not recorded: {}", missing.join(", ")));
+    }
+    said.extend(model.origin.notes.iter().map(|note| harmless(note)));
+    let style = if alarm || model.origin.partial {
+        ALARM
+    } else {
+        Style::new().dim()
+    };
+    Span::styled(said.join("; "), style).into()
 }

@@ -1,19 +1,21 @@
-//! A table: headings, rows, the marked row, and sparklines of what came before.
+//! A table: headings, rows, the marked row, and sparklines of what came before; and the page of help, drawn from the
+//! tables of keys and of columns.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Constraint::Length;
 use ratatui::layout::{Alignment, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{
     Cell, Paragraph, Row, StatefulWidget, Table as TableWidget, TableState, Widget,
 };
 
-use super::{GOOD, WORTH, charts, text_of};
 use crate::page::{fit, fit_middle};
-use crate::top::columns::{Column, Table, fitting};
+use crate::top::draw::{GOOD, WORTH, charts, cut, filled, text_of};
+use crate::top::model::BINDINGS;
 use crate::top::model::Model;
 use crate::top::rows::TopRow;
+use crate::top::rows::{Column, Table, fitting};
 
 /// From so many percent of a CPU polling without success on, it is worth a look.
 const MUCH: f64 = 10.0;
@@ -136,4 +138,47 @@ fn aligned<'a>(column: Column, text: String) -> Cell<'a> {
         _ => Alignment::Right,
     };
     Line::from(text).alignment(alignment).into()
+}
+
+/// Columns of the keys, and of a half of the page.
+const KEYS: usize = 8;
+const HALF: usize = 38;
+
+/// Its lines: in two halves, where they fit side by side, else one below the other.
+pub(super) fn help(model: &Model, area: Rect) -> Vec<Line<'static>> {
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
+    let there = model.there();
+    let tables = [Table::Vms, Table::Vcpus];
+    let is_there = |it: &Column| tables.iter().any(|of| it.is_there(*of, there));
+    let columns: Vec<Column> = Column::all()
+        .filter(|it| !it.help().is_empty() && is_there(it))
+        .collect();
+    let bindings = BINDINGS.iter().filter(|(.., help)| !help.is_empty());
+    let halves = (width / HALF).clamp(1, 2);
+    let each = bindings.clone().count().div_ceil(halves);
+    // Empty lines stand between the parts where all of it fits then.
+    let gap = (columns.len() + each + 4 <= height).then(Line::default);
+    let mut lines: Vec<Line<'_>> = vec!["haltwise top: keys".bold().into()];
+    lines.extend(gap.clone());
+    for n in 0..each {
+        let mut line = Line::default();
+        for (_, shown, _, help) in bindings.clone().skip(n).step_by(each) {
+            line.extend(filled(shown.bold(), KEYS));
+            let help = cut((*help).into(), HALF - KEYS - 1);
+            line.extend(filled(help, HALF - KEYS));
+        }
+        lines.push(line);
+    }
+    lines.extend(gap);
+    lines.push("Columns".bold().into());
+    for column in columns {
+        let mut line = filled(column.title(Table::Vms).bold(), KEYS);
+        line.extend([" ", column.help()].map(ratatui::text::Span::from));
+        lines.push(line);
+    }
+    if lines.len() < height {
+        lines.resize(height - 1, Line::default());
+        lines.push("Press any key to return.".dim().into());
+    }
+    lines
 }

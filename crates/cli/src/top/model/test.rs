@@ -157,48 +157,32 @@ fn a_filter_is_typed_kept_and_dropped() {
     press(&mut model, "⎋");
     assert_eq!(names(&model).len(), 3);
     press(&mut model, "/x");
-    assert_eq!(model.press(keys::ctrl('u'), PAGE), None);
+    assert_eq!(model.press(ctrl('u'), PAGE), None);
     assert_eq!(model.filter, "");
-    assert_eq!(model.press(keys::ctrl('c'), PAGE), Some(Action::Quit));
+    assert_eq!(model.press(ctrl('c'), PAGE), Some(Action::Quit));
     press(&mut model, "⎋");
     press(&mut model, &format!("/{}", "x".repeat(500)));
     assert!(model.filter.len() <= FILTER);
 }
 
 #[test]
-fn no_key_does_two_things() {
-    let bindings = keys::BINDINGS.iter();
-    let keys: Vec<&KeyEvent> = bindings.flat_map(|binding| binding.keys).collect();
-    for (n, key) in keys.iter().enumerate() {
-        assert!(!keys[..n].contains(key), "{key:?} twice");
-    }
-}
-
-#[test]
-fn help_names_the_keys_that_it_shows() {
-    for binding in keys::BINDINGS.iter().filter(|it| !it.help.is_empty()) {
-        for key in binding.keys.iter().filter(|it| it.modifiers.is_empty()) {
-            if let KeyCode::Char(c) = key.code
-                && !matches!(c, ' ' | '=')
-            {
-                assert!(binding.shown.contains(c), "{c} in `{}`", binding.shown);
+fn a_key_does_one_thing_and_help_names_it() {
+    let mut all: Vec<&KeyEvent> = Vec::new();
+    for (keys, shown, _, help) in BINDINGS {
+        for key in *keys {
+            assert!(!all.contains(&key), "{key:?} twice");
+            all.push(key);
+            if let (KeyCode::Char(c), true) = (key.code, key.modifiers.is_empty()) {
+                assert!(
+                    c == ' ' || help.is_empty() || shown.contains(c),
+                    "{c} in `{shown}`"
+                );
             }
         }
     }
     let pressed = KeyEvent::new(KeyCode::Char('/'), KeyModifiers::ALT);
-    let pressed: Vec<KeyCode> = keys::presses(pressed).map(|key| key.code).collect();
+    let pressed: Vec<KeyCode> = presses(pressed).map(|key| key.code).collect();
     assert_eq!(pressed, [KeyCode::Esc, KeyCode::Char('/')]);
-}
-
-#[test]
-fn help_covers_and_any_key_uncovers() {
-    let mut model = world(false);
-    press(&mut model, "?");
-    assert!(model.help);
-    press(&mut model, "⏎");
-    assert_eq!((model.help, model.screen), (false, Screen::Host));
-    press(&mut model, "h");
-    assert_eq!(model.press(keys::char('q'), PAGE), Some(Action::Quit));
 }
 
 #[test]
@@ -215,48 +199,13 @@ fn a_live_view_pauses_travels_and_follows_again() {
     assert_eq!(model.step().unwrap().start_ns, 5 * SECOND);
     press(&mut model, " ");
     assert_eq!(model.step().unwrap().start_ns, 6 * SECOND);
-    assert!(!model.play(u64::MAX), "what is live is not played");
-}
-
-#[test]
-fn a_capture_is_played_at_its_speed_to_its_end() {
-    let mut model = world(false);
-    press(&mut model, " ");
-    assert!(!model.play(SECOND / 2));
-    assert!(model.play(SECOND / 2));
-    assert_eq!(model.timeline.position(), 1);
-    press(&mut model, "+");
-    assert!(model.play(SECOND), "two seconds of the recording");
-    assert_eq!(model.timeline.position(), 3);
-    press(&mut model, "--");
-    assert!(!model.play(SECOND) && model.play(SECOND));
-    assert_eq!((model.timeline.position(), model.playing), (4, false));
-    press(&mut model, " ");
-    assert_eq!(
-        (model.timeline.position(), model.playing),
-        (0, true),
-        "from the beginning again"
-    );
-    press(&mut model, &"+".repeat(40));
-    assert!(model.play(u64::MAX));
-    press(&mut model, &"-".repeat(40));
-    assert_eq!(model.speed, *SPEEDS.start());
-}
-
-#[test]
-fn a_vm_is_remembered_after_it_went() {
-    let mut model = world::model(false, vec![step(0, &three()), step(1, &three()[..1])]);
-    press(&mut model, "⏎→");
-    assert_eq!(model.screen, Screen::Vm(VmIndex(2)));
-    assert_eq!(model.vm(VmIndex(2)).unwrap().name, "gamma");
-    assert_eq!(model.rows(), []);
 }
 
 #[test]
 fn before_the_first_interval_every_key_is_harmless() {
     let mut model = world::model(true, Vec::new());
-    for binding in keys::BINDINGS {
-        for key in binding.keys {
+    for (keys, ..) in BINDINGS {
+        for key in *keys {
             let _effect = model.press(*key, PAGE);
             model.help = false;
             model.typing = None;
@@ -265,12 +214,8 @@ fn before_the_first_interval_every_key_is_harmless() {
 }
 
 fn any_key() -> impl Strategy<Value = KeyEvent> {
-    let all: Vec<KeyEvent> = keys::BINDINGS
-        .iter()
-        .flat_map(|b| b.keys)
-        .copied()
-        .collect();
-    prop::sample::select(all)
+    let all = BINDINGS.iter().flat_map(|(keys, ..)| *keys).copied();
+    prop::sample::select(all.collect::<Vec<_>>())
 }
 
 proptest! {
@@ -280,7 +225,6 @@ proptest! {
         let mut model = world(live);
         for key in pressed {
             let _effect = model.press(key, PAGE);
-            model.play(SECOND / 3);
             let rows = model.rows();
             prop_assert!(rows.is_empty() || model.standing().place(&rows) < rows.len());
             prop_assert!(model.step().is_some());

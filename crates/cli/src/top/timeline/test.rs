@@ -32,22 +32,3 @@ fn a_live_view_forgets_its_oldest_steps() {
     timeline.push(step(5_000, 10_001));
     assert_eq!((timeline.len(), looked_at(&timeline)), (1, 5_000));
 }
-
-#[test]
-fn a_step_that_is_held_stays_until_it_is_forgotten() {
-    let mut timeline = Timeline::default();
-    let full = LIVE_STEPS as u64;
-    (0..full).for_each(|nth| timeline.push(step(nth, 0)));
-    timeline.seek(4);
-    for nth in full..full + 4 {
-        timeline.push(step(nth, 0));
-        assert_eq!(looked_at(&timeline), 4);
-    }
-    timeline.push(step(full + 4, 0));
-    assert_eq!(looked_at(&timeline), 5, "the oldest there is");
-    timeline.follow();
-    assert!(timeline.follows() && timeline.at_end());
-    timeline.hold();
-    timeline.push(step(full + 5, 0));
-    assert_eq!(looked_at(&timeline), full + 4);
-}

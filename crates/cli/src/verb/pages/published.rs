@@ -1,8 +1,11 @@
-//! Output of `--json` of each verb: a page of its fields and a JSON Schema, from the declarations of its result.
+//! Pages of what declarations say: the output of `--json` of each verb with its JSON Schema, columns, metrics and rules.
 
-use haltwise_document::{Figure, Figures, markdown, schema};
+use haltwise_capture::table::{Column, Table};
+use haltwise_core::explain::{RULES, Rule, in_guest};
+use haltwise_document::{Figure, Figures, schema};
 use serde_json::Value;
 
+use crate::exporter::figures;
 use crate::{
     calibrate, costs, diff, doctor, exits, explain, fleet, integrity, ledger, now, pilot_state,
     profile, proof, recommend, replay, report, top, verify,
@@ -73,10 +76,51 @@ impl Published {
              meaning or goes away gets the next number in `schema`."
         );
         let title = &format!("JSON of `haltwise {command}`");
-        markdown::page(title, &opening, self.about, self.figures)
+        schema::page(title, &opening, self.about, self.figures)
     }
 
     pub(crate) fn schema(&self) -> Value {
         schema::json_schema(self.command, self.figures)
     }
+}
+
+/// Names of the files, and their texts.
+pub(super) fn formats() -> [(&'static str, String); 4] {
+    let tables = Table::ALL.map(|table| columns(table.as_str(), table.columns()));
+    let capture =
+        "# Columns of a capture\n\n[The capture](capture-format.md) says what a row is.\n";
+    let sums =
+        "# Columns of a costs table\n\n[Costs tables](costs-format.md) says what a row is.\n";
+    let list = "# List of rules\n\n[Rules](rules.md) says how a finding is judged.\n";
+    let rules = rules("Hosts", RULES) + &rules("Guests", in_guest::RULES);
+    [
+        ("capture-columns.md", capture.to_owned() + &tables.concat()),
+        (
+            "costs-columns.md",
+            sums.to_owned() + &columns("Columns", haltwise_capture::costs::COLUMNS),
+        ),
+        ("metrics-list.md", figures::page()),
+        ("rules-list.md", list.to_owned() + &rules),
+    ]
+}
+
+fn columns(title: &str, columns: &[Column]) -> String {
+    let rows = columns.iter().map(|column| {
+        let null = column.null.unwrap_or("never");
+        let (name, kind, meaning) = (column.name, column.kind.as_str(), column.meaning);
+        format!("| `{name}` | {kind} | {null} | {meaning} |\n")
+    });
+    let head = "| column | type | NULL | meaning |\n| --- | --- | --- | --- |";
+    format!("\n## {title}\n\n{head}\n{}", rows.collect::<String>())
+}
+
+fn rules(title: &str, rules: &[Rule]) -> String {
+    let rows = rules.iter().map(|rule| {
+        let Rule {
+            id, title, source, ..
+        } = rule;
+        format!("| `{id}` | {title} | {source} |\n")
+    });
+    let head = "| rule | finds | source |\n| --- | --- | --- |";
+    format!("\n## {title}\n\n{head}\n{}", rows.collect::<String>())
 }
