@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use haltwise_core::pilot::standing::PilotVm;
 use haltwise_host::root::Root;
 
+use crate::pilot_state::PilotStatus;
 use crate::pilot_state::kept::{self, Kept};
-use crate::pilot_state::{PilotStatus, PilotVm};
 use crate::terminal;
 
 /// The state on disk is no older than this.

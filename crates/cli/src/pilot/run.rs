@@ -10,6 +10,7 @@ use haltwise_core::parameter::Parameter;
 use haltwise_core::pilot::decision::Decision;
 use haltwise_core::pilot::input::Scope;
 use haltwise_core::pilot::replayed::Replayed;
+use haltwise_core::pilot::standing::PilotVm;
 use haltwise_core::pilot::{Pilot, Setup};
 use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
 use haltwise_core::replay::latency::Latencies;
@@ -190,7 +191,7 @@ impl<'a> Running<'a> {
             machine,
             taken_over: BTreeSet::new(),
             began: Instant::now(),
-            started_utc: say::utc(),
+            started_utc: say::utc(0),
             cpu_before_ns: clock::process_cpu_ns(),
             last_decision: None,
             keeping: Keeping::default(),
@@ -315,9 +316,7 @@ impl<'a> Running<'a> {
     }
 
     fn has_looked(&self) -> bool {
-        let standing = self.pilot.standing();
-        self.began.elapsed() >= 3 * INTERVAL
-            && (standing.vms.iter()).all(|vm| vm.scope.is_none() || vm.has_been_looked_at)
+        self.began.elapsed() >= 3 * INTERVAL && self.pilot.standing().has_looked
     }
 
     fn collect(&mut self) -> Result<(), Failure> {
@@ -449,15 +448,19 @@ impl<'a> Running<'a> {
             }
             .to_owned(),
             started_utc: self.started_utc.clone(),
-            written_utc: say::utc(),
+            written_utc: say::utc(0),
             running_ns: time::nanos(running),
             goal: self.config.goals.of_all.name.clone(),
             last_decision: self.last_decision.clone(),
-            vms: (standing.vms.iter())
-                .map(|vm| say::vm(vm, self.machine.vm(vm.seen.key)))
+            vms: (standing.vms.into_iter())
+                .map(|(key, vm)| PilotVm {
+                    uuid: (self.machine.vm(key)).and_then(|it| it.identity.uuid.clone()),
+                    since_utc: say::utc(vm.state_ns.unwrap_or(0)),
+                    ..vm
+                })
                 .collect(),
-            guards: standing.guards.iter().map(say::guard).collect(),
-            decisions: say::decisions(&standing),
+            guards: standing.guards,
+            decisions: standing.decisions,
             own: PilotCost {
                 cpu_percent: 100.0 * cpu_ns as f64 / running.as_nanos().max(1) as f64,
                 process_cpu_ns,
@@ -467,7 +470,7 @@ impl<'a> Running<'a> {
                 lost: self.machine.lost + self.collecting.lost,
                 readings_dropped: standing.dropped,
             },
-            errors: say::errors(&standing),
+            errors: standing.errors,
         }
     }
 }

@@ -9,7 +9,7 @@ use haltwise_core::ids::VmIndex;
 use super::figures::IntervalFigures;
 use super::step::{Key, Step};
 use crate::page::harmless;
-use crate::pilot_state::PilotVm;
+use haltwise_core::pilot::standing::PilotVm;
 
 /// Characters of a name that are looked at; no screen shows more.
 const NAME: usize = 400;

@@ -7,6 +7,7 @@ use super::evidence::{Answer, Choice};
 use super::input::{Ceiling, Held, Scope};
 use super::memory::{Known, OfTarget};
 use super::observed::Observed;
+use super::standing::VmState;
 use super::trial::{self, MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -34,13 +35,13 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn as_str(&self) -> &'static str {
+    pub(super) fn named(&self) -> VmState {
         match self {
-            Self::Watching => "watching",
-            Self::Trial(_) => "trial",
-            Self::Kept => "kept",
-            Self::BackOff => "back-off",
-            Self::HandsOff => "hands-off",
+            Self::Watching => VmState::Watching,
+            Self::Trial(_) => VmState::Trial,
+            Self::Kept => VmState::Kept,
+            Self::BackOff => VmState::BackOff,
+            Self::HandsOff => VmState::HandsOff,
         }
     }
 }

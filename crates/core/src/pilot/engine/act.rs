@@ -82,7 +82,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// The setting in force is the one before, as far as is known; a setting that is to be restored is tried again.
     fn has_failed(&mut self, target: &mut Target, why: &str) {
-        self.failed += 1;
+        self.decided.failed += 1;
         target.is_unsure = true;
         if let Some(owed) = &mut target.owed {
             owed.has_failed(self.now_ns);

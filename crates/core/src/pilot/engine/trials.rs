@@ -83,8 +83,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Begins the next period of the trial under way, unless a look is awaited first; a trial that has just begun has decided how.
     pub(super) fn go_on(&mut self, decisions: &[Decision]) -> Option<Decision> {
-        let waits = |target: &&Target| target.trial().is_some();
-        let scope = self.targets.values().find(waits)?.scope;
+        let scope = self.on_trial()?;
         if self.collecting.is_some() || decisions.iter().any(|it| it.scope == scope) {
             return None;
         }
