@@ -1,6 +1,6 @@
 //! How far predictions were off in earlier proofs on this host, as the ledger has them.
 
-use haltwise_core::pilot::errors::Errors;
+use haltwise_core::pilot::memory::Errors;
 use haltwise_core::prove::figure::Figure;
 use haltwise_core::recording::Side;
 use haltwise_host::root::Root;

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use haltwise_core::prove::compare::{Block, Prediction};
 use haltwise_core::prove::compare::{Comparison, Round, Verdict};
 use haltwise_core::prove::figure::{Figure, Figures};
-use haltwise_core::prove::predict::Prediction;
-use haltwise_core::prove::schedule::Block;
 use haltwise_core::prove::tally::Tally;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Played;
@@ -13,10 +12,9 @@ use haltwise_core::replay::{Cost, Outcome};
 use haltwise_core::stats::{FEWEST, folded, median_estimate};
 use haltwise_core::units::Nanos;
 
-use super::ProofRequest;
 use super::experiment::{Experiment, Measured};
-use super::meters;
 use super::sides::Sides;
+use super::{ProofRequest, meters};
 use crate::SEED;
 use crate::exit::Failure;
 use crate::figures::PolledBar;

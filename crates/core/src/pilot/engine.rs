@@ -3,8 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `observe` | readings in: VMs that are there, the settings in force, and whether another program has set them |
-//! | `decide`, `trials` | what was observed and is remembered in: a decision on each target, and what keeps from it; the periods of a trial |
-//! | `act` | what comes of a change: it was made, refused or failed, and which facts no longer count |
+//! | `decide` | what was observed and is remembered in: a decision on each target, and what keeps from it |
+//! | `act` | the periods of a trial; what comes of a change, and which facts no longer count |
 //!
 //! It has a clock of its own, which goes on by what the caller's does and by no more than a minute at a time: no step
 //! of a clock is time in which nothing was seen.
@@ -12,19 +12,16 @@
 mod act;
 mod decide;
 mod observe;
-mod trials;
 
 use std::collections::BTreeMap;
 
 use super::budget::Budget;
 use super::decision::{Decision, Refusal, Wanted};
-use super::errors::Errors;
 use super::evidence::{EXCERPT, Evidence, OfVm, Question};
-use super::goals::Limits;
 use super::guards::{self, Guarded};
-use super::input::{Scope, Seen};
+use super::input::{Limits, Scope, Seen};
 use super::member::{CHUNKS, Member, TRIED};
-use super::memory::Memory;
+use super::memory::{Errors, Memory};
 use super::standing::Decisions;
 use super::target::Target;
 use crate::ids::VmKey;

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::goals::{Limits, Parameters};
-use super::input::{Pressure, Seen, VmSeen};
+use super::input::{Limits, Parameters, Pressure, Seen, VmSeen};
 use crate::explain::HABIT;
 use crate::kvm::Rule;
 use crate::kvm::ceiling::CeilingRule;
@@ -201,8 +200,7 @@ pub(super) fn look(seen: &Seen, rule: Rule, limits: &Limits, polled: Option<f64>
 mod test {
     use super::*;
     use crate::kvm::{Arch, Knobs, Version};
-    use crate::pilot::goals::Goal;
-    use crate::pilot::input::{Ceiling, HostSeen};
+    use crate::pilot::input::{Ceiling, Goal, HostSeen};
 
     const FOUND_NS: u32 = 200_000;
 

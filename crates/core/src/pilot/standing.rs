@@ -11,7 +11,7 @@ use super::evidence::Evidence;
 use super::guards::Guarded;
 use super::input::Counts;
 use super::member::Member;
-use super::regret::Regret;
+use super::memory::Regret;
 use super::target::{State, Target};
 use crate::ids::VmKey;
 use crate::stats::Interval;

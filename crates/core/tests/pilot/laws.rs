@@ -6,7 +6,7 @@ use haltwise_core::explain::HABIT;
 use haltwise_core::pilot::Parameters;
 use haltwise_core::pilot::decision::{Decision, Kind};
 use haltwise_core::pilot::input::{Pressure, Scope, VmSeen};
-use haltwise_core::pilot::regret::MOST;
+use haltwise_core::pilot::memory::MOST;
 
 use super::world::{HOUR, SECOND, STEP, Vm, World};
 

@@ -2,10 +2,9 @@
 
 use super::super::decision::{Decision, Kind};
 use super::super::evidence::{Answer, Choice, Evidence};
-use super::super::goals::Parameters;
-use super::super::input::Scope;
+use super::super::input::{Parameters, Scope};
 use super::super::member::{BLIND, Member};
-use super::super::regret::MOST;
+use super::super::memory::MOST;
 use super::super::target::{State, Target, is_same};
 use super::super::trial::{self, Trial};
 use super::Pilot;
