@@ -22,9 +22,8 @@ use haltwise_host::{clock, host_sample};
 
 use super::collecting::{Collecting, DRAIN, is_vetoed};
 use super::config::{self, Config};
-use super::keeping::Keeping;
 use super::machine::{INTERVAL, Machine};
-use super::{acting, earlier, say};
+use super::{acting, say};
 use crate::SEED;
 use crate::collect::attach::{self, check_kvm};
 use crate::collect::interrupt::Interrupt;
@@ -32,10 +31,11 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::exposition::Exposition;
 use crate::exporter::serving::Serving;
 use crate::knob::watching;
-use crate::pilot_state::kept::{self, Kept};
+use crate::pilot_state::kept::{self, Keeping, Kept};
 use crate::pilot_state::metrics::{Latest, exposition};
 use crate::pilot_state::{PilotCost, PilotStatus, SCHEMA};
 use crate::prices::{self, GivenCosts};
+use crate::proof::ledger;
 use crate::state::GivenRoot;
 use crate::terminal;
 use crate::time;
@@ -169,7 +169,7 @@ impl<'a> Running<'a> {
             rule: Rule::of(version, arch),
             limits: options.config.limits.clone(),
             memory: kept::memory(root).unwrap_or_default(),
-            proofs: earlier::errors(root),
+            proofs: ledger::errors(root),
             seed: SEED,
         });
         if options.given.take_over {
@@ -325,8 +325,7 @@ impl<'a> Running<'a> {
         if let Some(facts) = self.collecting.drain()? {
             for (vm, stretch) in &facts {
                 if let Some(stretch) = stretch {
-                    let vetoes = &mut self.machine.vetoes;
-                    vetoes.note(*vm, is_vetoed(stretch), Instant::now());
+                    self.machine.note_veto(*vm, is_vetoed(stretch));
                 }
             }
             let decisions = self.pilot.facts(clock::monotonic_ns(), facts);

@@ -323,20 +323,6 @@ mod test {
     }
 
     #[test]
-    fn one_cpu_stays_free_and_of_few_a_quarter() {
-        for (cpus, busy) in [(1, 0.75), (2, 1.5), (4, 3.0), (8, 7.0)] {
-            let at = |busy_cpus| {
-                holding(|of| {
-                    (of.seen.host.cpus, of.seen.host.busy_cpus) = (cpus, busy_cpus);
-                })
-            };
-            assert_eq!(at(Some(busy)), [], "{cpus}");
-            assert_eq!(at(Some(busy + 0.01)), [Guard::FreeCpus], "{cpus}");
-            assert_eq!(at(None), [Guard::FreeCpus], "{cpus}");
-        }
-    }
-
-    #[test]
     fn what_is_not_known_and_what_is_not_there_is_said() {
         let pressed = |value| why(Guard::CpuPressure, |of| pressure(of, value));
         assert!(pressed(Pressure::NotYet).contains("not known yet"));
