@@ -5,11 +5,8 @@
 //! | [`config`] | its configuration file |
 //! | [`run`] | the loop: reads, collects, decides, sets, says |
 //! | [`machine`] | readings of the host, its VMs, their ceilings and the journal |
-//! | [`earlier`] | how far predictions were off in earlier proofs |
-//! | [`vetoes`] | guests that keep their host from polling |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
-//! | [`keeping`] | when its state is kept on disk |
 //! | [`say`] | decisions as lines of a log, the state as figures |
 //!
 //! The pilot's reports on itself are in [`crate::pilot_state`].
@@ -18,9 +15,6 @@ mod acting;
 mod ceilings;
 mod collecting;
 pub(crate) mod config;
-mod earlier;
-mod keeping;
 mod machine;
 pub(crate) mod run;
 mod say;
-mod vetoes;

@@ -5,6 +5,9 @@ pub(crate) mod kept;
 pub(crate) mod metrics;
 pub(crate) mod text;
 
+use haltwise_core::pilot::decision::Kind;
+use haltwise_core::pilot::guards::{Guard, Guarded};
+use haltwise_core::pilot::standing::{Decisions, PilotErrors, PilotVm, VmState};
 use haltwise_core::stats::Interval;
 use haltwise_document::figures;
 use serde::Deserialize;
@@ -38,106 +41,15 @@ figures! {
         /// The last decision, in words.
         pub(crate) last_decision: Option<String> = Name,
         /// VM by VM.
-        pub(crate) vms: Vec<PilotVm> = List(PilotVm::FIGURES),
+        pub(crate) vms: Vec<PilotVm> = List(VM),
         /// Conditions that can keep it from acting.
-        pub(crate) guards: Vec<PilotGuard> = List(PilotGuard::FIGURES),
+        pub(crate) guards: Vec<Guarded> = List(GUARD),
         /// How many decisions there were.
-        pub(crate) decisions: PilotDecisions = Record(PilotDecisions::FIGURES),
+        pub(crate) decisions: Decisions = Record(DECISIONS),
         /// Cost of the pilot itself.
         pub(crate) own: PilotCost = Record(PilotCost::FIGURES),
         /// How far its predictions of a cost were off.
-        pub(crate) errors: PilotErrors = Record(PilotErrors::FIGURES),
-    }
-
-    #[derive(Clone, PartialEq, Deserialize)]
-    pub(crate) struct PilotVm {
-        /// Its name.
-        pub(crate) vm: String = Name,
-        /// Its UUID, where known.
-        pub(crate) uuid: Option<String> = Name,
-        /// Process of its VMM.
-        pub(crate) pid: u32 = Number,
-        /// Its vCPUs.
-        pub(crate) vcpus: u64 = Count,
-        /// Its goal; `excluded` where the pilot leaves it alone.
-        pub(crate) goal: String = Name,
-        /// Current state: `watching`, `trial`, `kept`, `back-off`, `hands-off`, `excluded`, `not-settable`, `no-data`.
-        pub(crate) state: String = Word,
-        /// The ceiling in force; `null` where it is not known.
-        pub(crate) ceiling_ns: Option<u64> = Nanos,
-        /// The ceiling that the pilot found.
-        pub(crate) found_ns: Option<u64> = Nanos "found",
-        /// Since when it is in this state.
-        pub(crate) since_utc: String = Name "since",
-        /// For how long; `null` in what an earlier version wrote.
-        pub(crate) state_ns: Option<u64> = Nanos,
-        /// Why.
-        pub(crate) why: String = Name,
-        /// Last decision since the pilot started, periods of trials apart: `would-try`, `try`, `keep`, `go-back`,
-        /// `again`, `restore`, `hands-off`.
-        pub(crate) decision: Option<String> = Word,
-        /// How long ago that was.
-        pub(crate) decision_ago_ns: Option<u64> = Nanos,
-        /// Where it observes: the ceiling that it would set.
-        pub(crate) would_set_ns: Option<u64> = Nanos "would set",
-        /// Change of the cost of a halt, as a share, as predicted before it was tried.
-        pub(crate) predicted: Option<Interval> = Record(INTERVAL),
-        /// The same, as measured in drawn on and off periods.
-        pub(crate) measured: Option<Interval> = Record(INTERVAL),
-        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, or its goal changed,
-        /// by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
-        pub(crate) saved_ns: Option<Interval> = Record(INTERVAL),
-        /// Whether settings in force saved that; `false`: it would have been saved, by the setting that the pilot would
-        /// set; `null` in what an earlier version wrote.
-        pub(crate) is_saved: Option<bool> = Flag,
-        /// Cost since the pilot first looked at the VM, or its goal changed, against that of the setting found, by
-        /// replay, as a share; above 0 is worse.
-        pub(crate) regret: Option<f64> = Real,
-        /// Halts in a second.
-        pub(crate) halts_per_s: Option<f64> = PerSecond "halts/s",
-        /// Polling, in % of one CPU.
-        pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",
-        /// Failed polls, in % of one CPU.
-        pub(crate) failed_poll_cpu_percent: Option<f64> = CpuPercent "failed",
-        /// Mean wake-up latency of a halt, when all facts were recorded last.
-        pub(crate) latency_mean_ns: Option<u64> = Nanos "latency",
-        /// How long this phase of its load has lasted.
-        pub(crate) phase_ns: u64 = Nanos "phase",
-    }
-
-    /// A condition that keeps the pilot from acting, or makes it restore the settings that it found.
-    #[derive(Clone, PartialEq, Deserialize)]
-    pub(crate) struct PilotGuard {
-        /// Which: `cpu-pressure`, `polling-budget`, `over-commitment`, `free-cpus`, `kernel`,
-        /// `sched-ext`, `read-only`, `left-alone`.
-        pub(crate) guard: String = Word,
-        /// It keeps the pilot from acting now.
-        pub(crate) holds: bool = Flag,
-        /// Value that it looks at; `null` where that cannot be read.
-        pub(crate) value: Option<f64> = Real,
-        /// From which value on it holds.
-        pub(crate) limit: Option<f64> = Real,
-        /// The value and the limit in words, with the source of the limit.
-        pub(crate) why: String = Name,
-    }
-
-    /// Decisions since the start, by kind.
-    #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-    pub(crate) struct PilotDecisions {
-        /// It observed, and would have tried a setting.
-        pub(crate) would_set: u64 = Count,
-        /// A setting was tried.
-        pub(crate) tried: u64 = Count,
-        /// A trial measured the gain, and the setting was kept.
-        pub(crate) kept: u64 = Count,
-        /// A trial measured no gain, and the setting before it was restored.
-        pub(crate) went_back: u64 = Count,
-        /// A guard or another load made it restore what it had found.
-        pub(crate) restored: u64 = Count,
-        /// A setting of the pilot was modified externally, and the pilot leaves it alone.
-        pub(crate) hands_off: u64 = Count,
-        /// A change was refused or failed.
-        pub(crate) failed: u64 = Count,
+        pub(crate) errors: PilotErrors = Record(ERRORS),
     }
 
     #[derive(Clone, Copy, PartialEq, Default, Deserialize)]
@@ -157,17 +69,112 @@ figures! {
         /// Readings that could not be true, and were dropped.
         pub(crate) readings_dropped: u64 = Count,
     }
+}
 
+figures! {
+    pub(crate) const VM: PilotVm {
+        /// Its name.
+        vm: String = Name,
+        /// Its UUID, where known.
+        uuid: Option<String> = Name,
+        /// Process of its VMM.
+        pid: u32 = Number,
+        /// Its vCPUs.
+        vcpus: u64 = Count,
+        /// Its goal; `excluded` where the pilot leaves it alone.
+        goal: String = Name,
+        /// Current state: `watching`, `trial`, `kept`, `back-off`, `hands-off`, `excluded`, `not-settable`, `no-data`.
+        state: VmState = Word,
+        /// The ceiling in force; `null` where it is not known.
+        ceiling_ns: Option<u32> = Nanos,
+        /// The ceiling that the pilot found.
+        found_ns: Option<u32> = Nanos "found",
+        /// Since when it is in this state.
+        since_utc: String = Name "since",
+        /// For how long; `null` in what an earlier version wrote.
+        state_ns: Option<u64> = Nanos,
+        /// Why.
+        why: String = Name,
+        /// Last decision since the pilot started, periods of trials apart: `would-try`, `try`, `keep`, `go-back`,
+        /// `again`, `restore`, `hands-off`.
+        decision: Option<Kind> = Word,
+        /// How long ago that was.
+        decision_ago_ns: Option<u64> = Nanos,
+        /// Where it observes: the ceiling that it would set.
+        would_set_ns: Option<u32> = Nanos "would set",
+        /// Change of the cost of a halt, as a share, as predicted before it was tried.
+        predicted: Option<Interval> = Record(INTERVAL),
+        /// The same, as measured in drawn on and off periods.
+        measured: Option<Interval> = Record(INTERVAL),
+        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, or its goal changed,
+        /// by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
+        saved_ns: Option<Interval> = Record(INTERVAL),
+        /// Whether settings in force saved that; `false`: it would have been saved, by the setting that the pilot would
+        /// set; `null` in what an earlier version wrote.
+        is_saved: Option<bool> = Flag,
+        /// Cost since the pilot first looked at the VM, or its goal changed, against that of the setting found, by
+        /// replay, as a share; above 0 is worse.
+        regret: Option<f64> = Real,
+        /// Halts in a second.
+        halts_per_s: Option<f64> = PerSecond "halts/s",
+        /// Polling, in % of one CPU.
+        poll_cpu_percent: Option<f64> = CpuPercent "polling",
+        /// Failed polls, in % of one CPU.
+        failed_poll_cpu_percent: Option<f64> = CpuPercent "failed",
+        /// Mean wake-up latency of a halt, when all facts were recorded last.
+        latency_mean_ns: Option<u64> = Nanos "latency",
+        /// How long this phase of its load has lasted.
+        phase_ns: u64 = Nanos "phase",
+        }
+}
+
+figures! {
+    /// A condition that keeps the pilot from acting, or makes it restore the settings that it found.
+    pub(crate) const GUARD: Guarded {
+        /// Which: `cpu-pressure`, `polling-budget`, `over-commitment`, `free-cpus`, `kernel`,
+        /// `sched-ext`, `read-only`, `left-alone`.
+        guard: Guard = Word,
+        /// It keeps the pilot from acting now.
+        holds: bool = Flag,
+        /// Value that it looks at; `null` where that cannot be read.
+        value: Option<f64> = Real,
+        /// From which value on it holds.
+        limit: Option<f64> = Real,
+        /// The value and the limit in words, with the source of the limit.
+        why: String = Name,
+        }
+}
+
+figures! {
+    /// Decisions since the start, by kind.
+    pub(crate) const DECISIONS: Decisions {
+        /// It observed, and would have tried a setting.
+        would_set: u64 = Count,
+        /// A setting was tried.
+        tried: u64 = Count,
+        /// A trial measured the gain, and the setting was kept.
+        kept: u64 = Count,
+        /// A trial measured no gain, and the setting before it was restored.
+        went_back: u64 = Count,
+        /// A guard or another load made it restore what it had found.
+        restored: u64 = Count,
+        /// A setting of the pilot was modified externally, and the pilot leaves it alone.
+        hands_off: u64 = Count,
+        /// A change was refused or failed.
+        failed: u64 = Count,
+        }
+}
+
+figures! {
     /// How far predictions were off: predicted less measured change of the cost of a halt, as a share of that cost.
-    #[derive(Clone, Copy, PartialEq, Default, Deserialize)]
-    pub(crate) struct PilotErrors {
+    pub(crate) const ERRORS: PilotErrors {
         /// Trials that measured a prediction.
-        pub(crate) trials: u64 = Count,
+        trials: usize = Count,
         /// Proofs on this host that did before the start, as the ledger has them; `null` in what an earlier version wrote.
-        pub(crate) proofs: Option<u64> = Count,
+        proofs: Option<usize> = Count,
         /// Half of them were off by at most so much.
-        pub(crate) p50: Option<f64> = Real,
+        p50: Option<f64> = Real,
         /// Nine in ten. Decisions count with this.
-        pub(crate) p90: Option<f64> = Real,
-    }
+        p90: Option<f64> = Real,
+        }
 }

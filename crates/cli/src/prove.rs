@@ -8,7 +8,6 @@
 //! | [`command`] | the command of a block, and what it printed |
 //! | [`scopes`] | the VMs that a plan gives ceilings, and what came of each |
 //! | [`meters`] | counters of the host read around a block |
-//! | [`rule`] | what the running kernel carries of later ones |
 //! | [`watch`] | one block: from the facts that come in to its halts |
 //! | [`experiment`] | all blocks, round by round |
 //! | [`judge`] | from what was measured to what is said |
@@ -20,7 +19,6 @@ mod judge;
 mod meters;
 pub(crate) mod page;
 mod parameters;
-mod rule;
 mod scopes;
 mod sides;
 mod watch;

@@ -8,10 +8,10 @@
 //! | part | what goes in and what comes out | modules |
 //! |---|---|---|
 //! | observe | readings, counts and full facts; the settings in force, who has set them, and what looks say | [`input`], `observed`, `member` and its `view` of the load, [`evidence`] and [`replayed`], `engine::observe` |
-//! | decide | what was observed and what is remembered; a decision with its reason | [`guards`], `trial`, [`errors`], [`regret`], `budget`, `engine::decide` and `engine::trials` |
+//! | decide | what was observed and what is remembered; a decision with its reason | [`guards`], `trial`, `budget`, `engine::decide` |
 //! | act | a decision; its change, and what comes of it | [`decision`], `engine::act` |
 //!
-//! [`goals`] is what a configuration gives, [`memory`] what is kept over a restart, [`standing`] what is shown.
+//! [`memory`] is what is kept over a restart, [`standing`] what is shown.
 //!
 //! **What it acts on.** The lower end of a gain, less what nine in ten predictions are off by, has to be worth a change
 //! (`tune`'s 2 %), and in the time for which the phase may go on it has to exceed what a trial takes. The smallest
@@ -20,15 +20,12 @@
 mod budget;
 pub mod decision;
 pub mod engine;
-pub mod errors;
 pub mod evidence;
-pub mod goals;
 pub mod guards;
 pub mod input;
 mod member;
 pub mod memory;
 mod observed;
-pub mod regret;
 pub mod replayed;
 pub mod standing;
 mod target;
@@ -36,4 +33,4 @@ mod trial;
 mod view;
 
 pub use engine::{Pilot, Setup};
-pub use goals::{Goal, GoalOfVms, Goals, Limits, Parameters};
+pub use input::{Goal, GoalOfVms, Goals, Limits, Parameters};

@@ -7,11 +7,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`schedule`] | rounds, and the order of their blocks, drawn from a seed |
 //! | [`figure`] | what is compared: figures of a block |
 //! | [`tally`] | from the halts of a block to its figures, and to those that a replay predicts |
-//! | [`compare`] | A, B and the control, figure by figure, and the verdict |
-//! | [`predict`] | what a replay said, held against what was measured |
+//! | [`compare`] | rounds in a drawn order; A, B and the control, figure by figure; predictions held against them |
 //! | [`setting`] | which settings a kernel can be put under |
 //!
 //! **What holds whatever the noise.** The order inside a round is drawn, so that under two settings that
@@ -21,8 +19,6 @@
 
 pub mod compare;
 pub mod figure;
-pub mod predict;
-pub mod schedule;
 pub mod setting;
 pub mod tally;
 

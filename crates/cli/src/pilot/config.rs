@@ -1,16 +1,15 @@
 //! The pilot's configuration: TOML, of which every mistake is reported with its line, its column and what to do.
 
-use std::fmt;
 use std::io::{self, Read as _};
-use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use haltwise_capture::files;
 use haltwise_core::pilot::{Goal, GoalOfVms, Goals, Limits, Parameters};
 use haltwise_core::replay::GoalName;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use crate::exit::{Exit, Failure};
@@ -31,31 +30,15 @@ pub(crate) struct Config {
     pub(crate) metrics: Served,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mistake {
-    /// From 1.
-    pub(crate) line: usize,
-    /// From 1, in characters.
-    pub(crate) column: usize,
-    pub(crate) what: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, column, what } = self;
-        write!(f, "line {line}, column {column}: {what}")
-    }
-}
-
-impl std::error::Error for Mistake {}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tables {
     #[serde(default)]
     act: bool,
-    goal: Option<Spanned<String>>,
-    weight: Option<Spanned<f64>>,
+    #[serde(default, deserialize_with = "goal")]
+    goal: Option<Goal>,
+    #[serde(default, deserialize_with = "weight")]
+    weight: Option<Spanned<Goal>>,
     #[serde(default)]
     vm: Vec<Spanned<VmTable>>,
     #[serde(default)]
@@ -67,9 +50,12 @@ struct Tables {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VmTable {
-    name: Spanned<String>,
-    goal: Option<Spanned<String>>,
-    weight: Option<Spanned<f64>>,
+    #[serde(deserialize_with = "pattern")]
+    name: String,
+    #[serde(default, deserialize_with = "goal")]
+    goal: Option<Goal>,
+    #[serde(default, deserialize_with = "weight")]
+    weight: Option<Spanned<Goal>>,
     #[serde(default)]
     leave_alone: bool,
 }
@@ -80,25 +66,95 @@ struct LimitsTable {
     ceilings: Option<bool>,
     parameters: Option<bool>,
     shared_parameters: Option<bool>,
-    max_ceiling_ns: Option<Spanned<u64>>,
-    max_poll_cpu_percent: Option<Spanned<f64>>,
+    #[serde(default, deserialize_with = "ceiling")]
+    max_ceiling_ns: Option<u32>,
+    #[serde(default, deserialize_with = "percent")]
+    max_poll_cpu_percent: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MetricsTable {
-    listen: Option<Spanned<String>>,
-    textfile: Option<Spanned<PathBuf>>,
+    #[serde(default, deserialize_with = "address")]
+    listen: Option<Address>,
+    #[serde(default, deserialize_with = "textfile")]
+    textfile: Option<PathBuf>,
     max_series: Option<usize>,
+}
+
+/// A value of the file as `check` takes it; where it does not, the mistake is at the value.
+fn checked<'de, D: Deserializer<'de>, R: Deserialize<'de>, T>(
+    of: D,
+    check: impl FnOnce(R) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    check(R::deserialize(of)?).map_err(D::Error::custom)
+}
+
+fn pattern<'de, D: Deserializer<'de>>(of: D) -> Result<String, D::Error> {
+    let expected = "a name, or a pattern with * and ?, is expected";
+    checked(of, |name: String| {
+        (!name.is_empty()).then_some(name).ok_or(expected.into())
+    })
+}
+
+fn goal<'de, D: Deserializer<'de>>(of: D) -> Result<Option<Goal>, D::Error> {
+    checked(of, |name: String| {
+        let unknown = || {
+            let given = harmless(&name);
+            format!("unknown goal `{given}`: possible are density, balanced, latency")
+        };
+        let named = GoalName::from_name(&name).ok_or_else(unknown)?;
+        Ok(Some(for_pilot(named)))
+    })
+}
+
+fn weight<'de, D: Deserializer<'de>>(of: D) -> Result<Option<Spanned<Goal>>, D::Error> {
+    let expected = "expected a number from 0 to 1000000: ns of CPU time per ns of latency";
+    checked(of, |weight: Spanned<f64>| {
+        let given = *weight.get_ref();
+        let of = Goal {
+            name: "lambda".to_owned(),
+            weight_milli: milli(given),
+        };
+        let is_known = (0.0..=1e6).contains(&given);
+        let of = is_known.then(|| Spanned::new(weight.span(), of));
+        of.map(Some).ok_or(expected.into())
+    })
+}
+
+fn ceiling<'de, D: Deserializer<'de>>(of: D) -> Result<Option<u32>, D::Error> {
+    let most = Limits::default().max_ceiling_ns;
+    checked(of, |ns: u64| {
+        let ns = u32::try_from(ns).ok().filter(|ns| *ns <= most);
+        ns.map(Some)
+            .ok_or(format!("expected a time in ns from 0 to {most}"))
+    })
+}
+
+fn percent<'de, D: Deserializer<'de>>(of: D) -> Result<Option<f64>, D::Error> {
+    checked(of, |percent: f64| {
+        let is_known = (0.0..=1e6).contains(&percent);
+        let percent = is_known.then_some(Some(percent));
+        percent.ok_or("expected percent of one CPU, from 0 on".into())
+    })
+}
+
+fn address<'de, D: Deserializer<'de>>(of: D) -> Result<Option<Address>, D::Error> {
+    checked(of, |text: String| text.parse().map(Some))
+}
+
+fn textfile<'de, D: Deserializer<'de>>(of: D) -> Result<Option<PathBuf>, D::Error> {
+    let expected = "expected an absolute path that ends in .prom, as node_exporter reads them";
+    checked(of, |path: PathBuf| {
+        let is_read = path.is_absolute() && path.extension().is_some_and(|end| end == "prom");
+        is_read.then_some(Some(path)).ok_or(expected.into())
+    })
 }
 
 /// Reads a configuration. Fails if it cannot be read, if others could write it, or if anything in it is not understood.
 pub(crate) fn read(path: &Path) -> Result<Config, Failure> {
-    let text = text_of(path)
-        .with_context(|| format!("read {}", path.display()))
-        .map_err(|error| Failure::new(Exit::Usage, error).hint(HINT))?;
-    parse(&text)
-        .map_err(anyhow::Error::new)
+    let text = text_of(path).map_err(anyhow::Error::from);
+    text.and_then(|text| parse(&text))
         .with_context(|| format!("read {}", path.display()))
         .map_err(|error| Failure::new(Exit::Usage, error).hint(HINT))
 }
@@ -125,144 +181,67 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-pub(crate) fn parse(text: &str) -> Result<Config, Mistake> {
-    let mistake = |(at, what): Wrong| located(text, at.start, &what);
-    let tables: Tables = toml::from_str(text).map_err(|error| {
-        let at = error.span().unwrap_or(0..0);
-        mistake((at, error.message().to_owned()))
-    })?;
-    config(tables).map_err(mistake)
-}
-
-type Wrong = (Range<usize>, String);
-
-fn config(tables: Tables) -> Result<Config, Wrong> {
-    let of_all = goal(tables.goal.as_ref(), tables.weight.as_ref())?;
-    let of_vms = tables.vm.into_iter().map(of_vms);
-    let textfile = tables.metrics.textfile.map(textfile).transpose()?;
-    let listen = tables.metrics.listen.map(|it| {
-        let address = it.get_ref().parse::<Address>();
-        address.map_err(|why| (it.span(), why))
+fn parse(text: &str) -> anyhow::Result<Config> {
+    let mistake = |at: usize, what: &str| {
+        let [line, column] = place(text, at);
+        let what = harmless(&what.replace('\n', ", "));
+        anyhow!("line {line}, column {column}: {what}")
+    };
+    let tables: Tables = toml::from_str(text)
+        .map_err(|error| mistake(error.span().map_or(0, |at| at.start), error.message()))?;
+    let one_of = |goal: Option<Goal>, weight: Option<Spanned<Goal>>| match (goal, weight) {
+        (Some(_), Some(weight)) => Err(mistake(
+            weight.span().start,
+            "goal and weight exclude each other",
+        )),
+        (goal, weight) => Ok(goal.or(weight.map(Spanned::into_inner))),
+    };
+    let of_vms = tables.vm.into_iter().map(|table| {
+        let at = table.span().start;
+        let table = table.into_inner();
+        let goal = one_of(table.goal, table.weight)?;
+        match (&goal, table.leave_alone) {
+            (None, false) => {
+                let what = "expected one of goal, weight and leave_alone = true";
+                Err(mistake(at, what))
+            }
+            (Some(_), true) => Err(mistake(at, "leave_alone = true excludes goal and weight")),
+            _ => Ok(GoalOfVms {
+                pattern: table.name,
+                goal,
+            }),
+        }
     });
+    let (limits, metrics, known) = (tables.limits, tables.metrics, Limits::default());
     Ok(Config {
         goals: Goals {
-            of_all: of_all.unwrap_or_default(),
             of_vms: of_vms.collect::<Result<_, _>>()?,
+            of_all: one_of(tables.goal, tables.weight)?.unwrap_or_default(),
         },
-        limits: limits(&tables.limits, tables.act)?,
+        limits: Limits {
+            may_act: tables.act,
+            ceilings: limits.ceilings.unwrap_or(known.ceilings),
+            parameters: match (limits.parameters, limits.shared_parameters) {
+                (Some(false), _) => Parameters::Never,
+                (_, Some(true)) => Parameters::Shared,
+                _ => known.parameters,
+            },
+            max_poll_cpu_percent: limits.max_poll_cpu_percent,
+            max_ceiling_ns: limits.max_ceiling_ns.unwrap_or(known.max_ceiling_ns),
+        },
         metrics: Served {
-            listen: listen.transpose()?,
-            textfile,
-            max_series: tables.metrics.max_series.unwrap_or(MOST_SERIES),
+            listen: metrics.listen,
+            textfile: metrics.textfile,
+            max_series: metrics.max_series.unwrap_or(MOST_SERIES),
         },
     })
 }
 
-fn of_vms(table: Spanned<VmTable>) -> Result<GoalOfVms, Wrong> {
-    let at = table.span();
-    let table = table.into_inner();
-    if table.name.get_ref().is_empty() {
-        let what = "a name, or a pattern with * and ?, is expected".to_owned();
-        return Err((table.name.span(), what));
-    }
-    let goal = goal(table.goal.as_ref(), table.weight.as_ref())?;
-    match (&goal, table.leave_alone) {
-        (None, false) => {
-            let what = "expected one of goal, weight and leave_alone = true".to_owned();
-            return Err((at, what));
-        }
-        (Some(_), true) => {
-            let what = "leave_alone = true excludes goal and weight".to_owned();
-            return Err((at, what));
-        }
-        _ => {}
-    }
-    Ok(GoalOfVms {
-        pattern: table.name.into_inner(),
-        goal,
-    })
-}
-
-fn goal(
-    name: Option<&Spanned<String>>,
-    weight: Option<&Spanned<f64>>,
-) -> Result<Option<Goal>, Wrong> {
-    match (name, weight) {
-        (None, None) => Ok(None),
-        (Some(_), Some(weight)) => Err((
-            weight.span(),
-            "goal and weight exclude each other".to_owned(),
-        )),
-        (Some(name), None) => {
-            let named = GoalName::from_name(name.get_ref()).ok_or_else(|| {
-                let given = harmless(name.get_ref());
-                let what =
-                    format!("unknown goal `{given}`: possible are density, balanced, latency");
-                (name.span(), what)
-            })?;
-            Ok(Some(for_pilot(named)))
-        }
-        (None, Some(weight)) if (0.0..=1e6).contains(weight.get_ref()) => Ok(Some(Goal {
-            name: "lambda".to_owned(),
-            weight_milli: milli(*weight.get_ref()),
-        })),
-        (None, Some(weight)) => {
-            let what = "expected a number from 0 to 1000000: ns of CPU time per ns of latency";
-            Err((weight.span(), what.to_owned()))
-        }
-    }
-}
-
-fn limits(table: &LimitsTable, may_act: bool) -> Result<Limits, Wrong> {
-    let known = Limits::default();
-    let max_ceiling_ns = match &table.max_ceiling_ns {
-        None => known.max_ceiling_ns,
-        Some(given) => u32::try_from(*given.get_ref())
-            .ok()
-            .filter(|ns| *ns <= known.max_ceiling_ns)
-            .ok_or_else(|| {
-                let what = format!("expected a time in ns from 0 to {}", known.max_ceiling_ns);
-                (given.span(), what)
-            })?,
-    };
-    let percent = table.max_poll_cpu_percent.as_ref();
-    if let Some(percent) = percent.filter(|it| !(0.0..=1e6).contains(it.get_ref())) {
-        let what = "expected percent of one CPU, from 0 on".to_owned();
-        return Err((percent.span(), what));
-    }
-    Ok(Limits {
-        may_act,
-        ceilings: table.ceilings.unwrap_or(known.ceilings),
-        parameters: match (table.parameters, table.shared_parameters) {
-            (Some(false), _) => Parameters::Never,
-            (_, Some(true)) => Parameters::Shared,
-            _ => known.parameters,
-        },
-        max_poll_cpu_percent: percent.map(|it| *it.get_ref()),
-        max_ceiling_ns,
-    })
-}
-
-fn textfile(given: Spanned<PathBuf>) -> Result<PathBuf, Wrong> {
-    let path = given.get_ref();
-    if path.is_absolute() && path.extension().is_some_and(|end| end == "prom") {
-        return Ok(given.into_inner());
-    }
-    let what = "expected an absolute path that ends in .prom, as node_exporter reads them";
-    Err((given.span(), what.to_owned()))
-}
-
-fn located(text: &str, at: usize, what: &str) -> Mistake {
-    let at = (0..=at.min(text.len()))
-        .rev()
-        .find(|at| text.is_char_boundary(*at));
-    let before = &text[..at.unwrap_or(0)];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    Mistake {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-        what: harmless(&what.replace('\n', ", ")),
-    }
+/// Line and column of a byte, both from 1, the column in characters.
+fn place(text: &str, at: usize) -> [usize; 2] {
+    let before = &text[..text.floor_char_boundary(at)];
+    let line = before.rsplit('\n').next().unwrap_or(before);
+    [before.matches('\n').count() + 1, line.chars().count() + 1]
 }
 
 /// Refuses what `--check-config` names, or says that it is good: nothing is attached or set.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
+use haltwise_core::event::{Facts, HaltCounts, HostSample, Vcpu, Vm};
 use haltwise_core::ids::{VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
 use haltwise_core::parameter::{Parameter, Values};
@@ -17,7 +17,6 @@ use haltwise_host::{clock, host_sample, params};
 
 use super::ceilings::Ceilings;
 use super::collecting::keys;
-use super::vetoes::Vetoes;
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
 use crate::knob::watching;
@@ -31,6 +30,9 @@ const LEAST: Duration = Duration::from_secs(9);
 
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
 const FORGET: Duration = Duration::from_mins(1);
+
+/// So long after facts showed a veto, a guest is looked at again: as rarely as any VM.
+const VETO: Duration = Duration::from_secs(320);
 
 const WHO: &str = "haltwise pilot";
 
@@ -46,7 +48,8 @@ pub(crate) struct Machine {
     before: Option<HostSample>,
     host: HostSeen,
     pub(super) ceilings: Ceilings,
-    pub(super) vetoes: Vetoes,
+    /// Guests whose facts showed that they keep their host from polling, and when: with counts from tracepoints.
+    vetoes: BTreeMap<VmKey, Instant>,
     pub(super) lost: u64,
 }
 
@@ -76,7 +79,7 @@ impl Machine {
             before: None,
             host: HostSeen::default(),
             ceilings: Ceilings::default(),
-            vetoes: Vetoes::default(),
+            vetoes: BTreeMap::new(),
             lost: 0,
         })
     }
@@ -115,12 +118,21 @@ impl Machine {
         self.collector.kernel_cpu_ns()
     }
 
+    /// Takes in whether facts show that a VM's guest keeps its host from polling.
+    pub(crate) fn note_veto(&mut self, vm: VmKey, is_vetoed: bool) {
+        if is_vetoed {
+            self.vetoes.insert(vm, Instant::now());
+        } else {
+            self.vetoes.remove(&vm);
+        }
+    }
+
     /// A reading; with `counted`, the counts since the last that had them.
     pub(crate) fn read(&mut self, goals: &Goals, only: &[String], counted: bool) -> Seen {
         if counted || self.before.is_none() {
             self.host();
         }
-        let (roster, now) = (self.collector.roster(), Instant::now());
+        let roster = self.collector.roster();
         let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
         self.ceilings
             .read(&self.root, &living.clone().map(|vm| vm.key).collect());
@@ -156,12 +168,14 @@ impl Machine {
             ceiling: ceilings.of(vm.key),
             has_answered: ceilings.has_answered(vm.key),
             held: held_ceiling(&baseline, vm.key, self.host.knobs),
-            polls_itself: self.vetoes.holds(vm.key, vcpus(vm.index), now),
+            polls_itself: is_vetoed(vcpus(vm.index))
+                .unwrap_or_else(|| self.vetoes.contains_key(&vm.key)),
             counts: counts.remove(&vm.key).or(none),
         });
         let vms: Vec<VmSeen> = vms.filter(|vm| vm.vcpus > 0).collect();
         let is_here = |key: &VmKey| vms.iter().any(|vm| vm.key == *key);
-        self.vetoes.forget(is_here, now);
+        self.vetoes
+            .retain(|vm, noted| noted.elapsed() < VETO && is_here(vm));
         let before_ns = clock::monotonic_ns().saturating_sub(nanos(FORGET));
         self.collector.forget_ended(before_ns);
         Seen {
@@ -195,6 +209,14 @@ impl Machine {
             self.host.busy_cpus = Some(f64::from(now.cpus) * (busy_ns / total_ns).min(1.0));
         }
     }
+}
+
+/// Whether a VM's guest lets its host poll on none of its vCPUs, as BPF reads it with each count (`MSR_KVM_POLL_CONTROL`);
+/// `None` where it was not read. A vCPU that has not run yet has no thread, and nothing to say.
+fn is_vetoed<'a>(vcpus: impl Iterator<Item = &'a Vcpu>) -> Option<bool> {
+    let ran = vcpus.filter(|vcpu| vcpu.tid.0 != 0);
+    let read = ran.filter_map(|vcpu| vcpu.guest_veto);
+    read.reduce(|all, is_vetoed| all && is_vetoed)
 }
 
 fn pressure(before: Option<&HostSample>, now: &HostSample) -> Pressure {
@@ -282,6 +304,9 @@ fn held_parameters(baseline: &Baseline, now: Knobs) -> Option<Held<Knobs>> {
 
 #[cfg(test)]
 mod test {
+    use haltwise_core::event::CeilingSource;
+    use haltwise_core::ids::{Tid, VcpuId};
+
     use super::*;
 
     /// Pressure is not there where the kernel does not account it, and not known before there are two readings.
@@ -298,5 +323,30 @@ mod test {
         let without = at(100, None);
         assert_eq!(pressure(None, &without), Pressure::NotThere);
         assert_eq!(pressure(Some(&without), &then), Pressure::NotYet);
+    }
+
+    #[test]
+    fn one_vcpu_that_may_be_polled_for_is_no_veto() {
+        let vcpu = |guest_veto| Vcpu {
+            vm: VmIndex(0),
+            id: VcpuId(0),
+            tid: Tid(8),
+            window_ns: None,
+            ceiling_ns: None,
+            ceiling_source: CeilingSource::Unknown,
+            guest_veto,
+            time: None,
+        };
+        let [yes, no, unread] = [Some(true), Some(false), None].map(vcpu);
+        let has_not_run = Vcpu {
+            tid: Tid(0),
+            ..no.clone()
+        };
+        assert_eq!(
+            is_vetoed([&yes, &unread, &has_not_run].into_iter()),
+            Some(true)
+        );
+        assert_eq!(is_vetoed([&yes, &no].into_iter()), Some(false));
+        assert_eq!(is_vetoed([&unread].into_iter()), None);
     }
 }

@@ -10,6 +10,7 @@ use haltwise_core::parameter::Parameter;
 use haltwise_core::pilot::decision::Decision;
 use haltwise_core::pilot::input::Scope;
 use haltwise_core::pilot::replayed::Replayed;
+use haltwise_core::pilot::standing::PilotVm;
 use haltwise_core::pilot::{Pilot, Setup};
 use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
 use haltwise_core::replay::latency::Latencies;
@@ -21,19 +22,19 @@ use haltwise_host::{clock, host_sample};
 
 use super::collecting::{Collecting, DRAIN, is_vetoed};
 use super::config::{self, Config};
-use super::keeping::Keeping;
 use super::machine::{INTERVAL, Machine};
-use super::{acting, earlier, say};
+use super::{acting, say};
 use crate::SEED;
 use crate::collect::attach::{self, check_kvm};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::serving::{Exposition, Serving};
 use crate::knob::watching;
-use crate::pilot_state::kept::{self, Kept};
+use crate::pilot_state::kept::{self, Keeping, Kept};
 use crate::pilot_state::metrics::{Latest, exposition};
 use crate::pilot_state::{PilotCost, PilotStatus, SCHEMA};
 use crate::prices::{self, GivenCosts};
+use crate::proof::ledger;
 use crate::state::GivenRoot;
 use crate::terminal;
 use crate::time;
@@ -167,7 +168,7 @@ impl<'a> Running<'a> {
             rule: Rule::of(version, arch),
             limits: options.config.limits.clone(),
             memory: kept::memory(root).unwrap_or_default(),
-            proofs: earlier::errors(root),
+            proofs: ledger::errors(root),
             seed: SEED,
         });
         if options.given.take_over {
@@ -189,7 +190,7 @@ impl<'a> Running<'a> {
             machine,
             taken_over: BTreeSet::new(),
             began: Instant::now(),
-            started_utc: say::utc(),
+            started_utc: say::utc(0),
             cpu_before_ns: clock::process_cpu_ns(),
             last_decision: None,
             keeping: Keeping::default(),
@@ -314,9 +315,7 @@ impl<'a> Running<'a> {
     }
 
     fn has_looked(&self) -> bool {
-        let standing = self.pilot.standing();
-        self.began.elapsed() >= 3 * INTERVAL
-            && (standing.vms.iter()).all(|vm| vm.scope.is_none() || vm.has_been_looked_at)
+        self.began.elapsed() >= 3 * INTERVAL && self.pilot.standing().has_looked
     }
 
     fn collect(&mut self) -> Result<(), Failure> {
@@ -325,8 +324,7 @@ impl<'a> Running<'a> {
         if let Some(facts) = self.collecting.drain()? {
             for (vm, stretch) in &facts {
                 if let Some(stretch) = stretch {
-                    let vetoes = &mut self.machine.vetoes;
-                    vetoes.note(*vm, is_vetoed(stretch), Instant::now());
+                    self.machine.note_veto(*vm, is_vetoed(stretch));
                 }
             }
             let decisions = self.pilot.facts(clock::monotonic_ns(), facts);
@@ -448,15 +446,19 @@ impl<'a> Running<'a> {
             }
             .to_owned(),
             started_utc: self.started_utc.clone(),
-            written_utc: say::utc(),
+            written_utc: say::utc(0),
             running_ns: time::nanos(running),
             goal: self.config.goals.of_all.name.clone(),
             last_decision: self.last_decision.clone(),
-            vms: (standing.vms.iter())
-                .map(|vm| say::vm(vm, self.machine.vm(vm.seen.key)))
+            vms: (standing.vms.into_iter())
+                .map(|(key, vm)| PilotVm {
+                    uuid: (self.machine.vm(key)).and_then(|it| it.identity.uuid.clone()),
+                    since_utc: say::utc(vm.state_ns.unwrap_or(0)),
+                    ..vm
+                })
                 .collect(),
-            guards: standing.guards.iter().map(say::guard).collect(),
-            decisions: say::decisions(&standing),
+            guards: standing.guards,
+            decisions: standing.decisions,
             own: PilotCost {
                 cpu_percent: 100.0 * cpu_ns as f64 / running.as_nanos().max(1) as f64,
                 process_cpu_ns,
@@ -466,7 +468,7 @@ impl<'a> Running<'a> {
                 lost: self.machine.lost + self.collecting.lost,
                 readings_dropped: standing.dropped,
             },
-            errors: say::errors(&standing),
+            errors: standing.errors,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! State that the pilot keeps on disk: its reports on itself, for `haltwise status`, and the data it needs after a
 //! restart.
 
+use std::time::{Duration, Instant};
+
 use haltwise_capture::info::rfc3339;
 use haltwise_core::pilot::memory::Memory;
+use haltwise_core::pilot::standing::PilotVm;
 use haltwise_host::knob;
 use haltwise_host::root::Root;
 use serde::Serialize;
@@ -10,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::PilotStatus;
+use crate::terminal;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Kept {
@@ -56,8 +60,48 @@ pub(crate) fn memory(root: &Root) -> Option<Memory> {
     read(root, "memory")
 }
 
-pub(crate) fn keep(root: &Root, kept: &Kept) -> anyhow::Result<()> {
+fn write(root: &Root, kept: &Kept) -> anyhow::Result<()> {
     Ok(knob::keep(root, &serde_json::to_string(kept)?)?)
+}
+
+/// The state on disk is no older than this.
+const OLDEST: Duration = Duration::from_mins(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Keeping {
+    at: Option<Instant>,
+    vms: Vec<PilotVm>,
+    has_failed: bool,
+}
+
+/// True if nothing shown of the VM changed. Reasons are not compared: those of a waiting choice hold figures of the moment,
+/// and each write goes to the disk.
+fn is_same(vm: &PilotVm, kept: &PilotVm) -> bool {
+    (vm.pid, &vm.vm, &vm.state) == (kept.pid, &kept.vm, &kept.state)
+        && (vm.ceiling_ns, vm.would_set_ns) == (kept.ceiling_ns, kept.would_set_ns)
+        && vm.latency_mean_ns.is_some() == kept.latency_mean_ns.is_some()
+}
+
+impl Keeping {
+    pub(crate) fn is_due(&self, status: &PilotStatus) -> bool {
+        let is_old = self.at.is_none_or(|at| at.elapsed() >= OLDEST);
+        let has_as_many = status.vms.len() == self.vms.len();
+        let mut both = status.vms.iter().zip(&self.vms);
+        is_old || !has_as_many || !both.all(|(vm, kept)| is_same(vm, kept))
+    }
+
+    /// Keeps it now. That it cannot be is said once.
+    pub(crate) fn keep(&mut self, root: &Root, kept: &Kept) {
+        self.at = Some(Instant::now());
+        self.vms.clone_from(&kept.status.vms);
+        let done = write(root, kept);
+        if let (Err(error), false) = (&done, self.has_failed) {
+            terminal::say(&format!(
+                "warning: the pilot's state was not written: {error:#}"
+            ));
+        }
+        self.has_failed = done.is_err();
+    }
 }
 
 #[cfg(test)]

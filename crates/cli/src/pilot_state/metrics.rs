@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use haltwise_core::pilot::standing::{PilotVm, VmState};
 use haltwise_core::stats::Interval;
 use haltwise_document::Figures as _;
 use haltwise_document::figures;
@@ -12,23 +13,11 @@ use haltwise_host::clock;
 use crate::exporter::figures::{Row, VmLabels};
 use crate::exporter::serving::Exposition;
 
-use super::{PilotDecisions, PilotStatus, PilotVm};
+use super::{DECISIONS, PilotStatus};
 
 const PILOT: &str = "haltwise_pilot";
 const VM: &str = "haltwise_pilot_vm";
 const GUARD: &str = "haltwise_pilot_guard";
-
-/// All states of a VM, as [`PilotVm::state`] has them.
-const STATES: [&str; 8] = [
-    "watching",
-    "trial",
-    "kept",
-    "back-off",
-    "hands-off",
-    "excluded",
-    "not-settable",
-    "no-data",
-];
 
 figures! {
     /// Properties of a VM that may change while its series go on.
@@ -43,11 +32,11 @@ figures! {
 
     pub(crate) struct VmNow {
         /// The ceiling in force.
-        ceiling_ns: Option<u64> = Nanos,
+        ceiling_ns: Option<u32> = Nanos,
         /// The ceiling that the pilot found.
-        found_ns: Option<u64> = Nanos,
+        found_ns: Option<u32> = Nanos,
         /// Where it observes: the ceiling that it would set.
-        would_set_ns: Option<u64> = Nanos,
+        would_set_ns: Option<u32> = Nanos,
         /// Change of the cost of a halt as predicted before it was tried.
         predicted_share: Option<f64> = Share,
         /// Lower end of the interval of the predicted change.
@@ -161,7 +150,7 @@ pub(crate) fn exposition(most_series: usize, latest: Arc<Latest>) -> Exposition 
 fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     let none = Labels::none();
     let totals = PilotTotals {
-        trials: status.errors.trials,
+        trials: status.errors.trials as u64,
         dropped_readings: status.own.readings_dropped,
         lost_events: status.own.lost,
         cpu_ns: status.own.process_cpu_ns,
@@ -170,7 +159,7 @@ fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     metrics.add(Kind::Counter, PILOT, &none, &totals);
     let now = PilotNow {
         may_act: status.mode == "act",
-        proofs: status.errors.proofs,
+        proofs: status.errors.proofs.map(|it| it as u64),
         held_halts: status.own.halts_held,
         resident_bytes: status.own.memory_bytes,
         age_ns,
@@ -179,13 +168,13 @@ fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     };
     metrics.add(Kind::Gauge, PILOT, &none, &now);
     let decided = serde_json::to_value(status.decisions).unwrap_or_default();
-    for kind in PilotDecisions::FIGURES {
+    for kind in DECISIONS {
         let labels = none.and("kind", kind.name);
         let decisions = decided[kind.name].as_u64().unwrap_or(0);
         metrics.add(Kind::Counter, PILOT, &labels, &KindTotals { decisions });
     }
     for guard in &status.guards {
-        let labels = none.and("guard", &guard.guard);
+        let labels = none.and("guard", guard.guard.as_str());
         let now = GuardNow {
             holds: guard.holds,
             value: guard.value,
@@ -233,10 +222,15 @@ fn of_vm(metrics: &mut Metrics, vm: &PilotVm, labels: &VmLabels) {
         let decision = DecisionNow {
             decision_age_ns: vm.decision_ago_ns,
         };
-        metrics.add(Kind::Gauge, VM, &labels.and("kind", kind), &decision);
+        metrics.add(
+            Kind::Gauge,
+            VM,
+            &labels.and("kind", kind.as_str()),
+            &decision,
+        );
     }
-    for state in STATES {
-        let labels = labels.and("state", state);
+    for state in VmState::ALL {
+        let labels = labels.and("state", state.as_str());
         let state = u64::from(state == vm.state);
         metrics.add(Kind::Gauge, VM, &labels, &StateNow { state });
     }

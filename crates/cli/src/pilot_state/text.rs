@@ -1,8 +1,9 @@
 //! The pilot's reports on a VM, in words: the same in `haltwise status` and in `haltwise top`.
 
+use haltwise_core::pilot::standing::{PilotVm, VmState};
 use haltwise_core::stats::Interval;
 
-use super::{PilotStatus, PilotVm};
+use super::PilotStatus;
 use crate::number::{maybe_nanos, nanos, whole};
 use crate::page::{Page, fit_middle, harmless};
 
@@ -29,8 +30,8 @@ fn setting(vm: &PilotVm) -> String {
     let since = since(vm).map_or_else(String::new, |since| format!(" since {since}"));
     let found = vm
         .found_ns
-        .map_or_else(String::new, |ns| format!(", found {}", nanos(ns)));
-    let (state, ceiling) = (harmless(&vm.state), maybe_nanos(vm.ceiling_ns));
+        .map_or_else(String::new, |ns| format!(", found {}", nanos(ns.into())));
+    let (state, ceiling) = (vm.state, maybe_nanos(vm.ceiling_ns.map(u64::from)));
     format!("{state}{since}, ceiling {ceiling}{found}")
 }
 
@@ -54,14 +55,14 @@ pub(crate) fn vm(page: &mut Page, first: &str, vm: &PilotVm) {
 fn benefit(vm: &PilotVm) -> Option<String> {
     let saved = vm.saved_ns.as_ref()?;
     // A figure that an earlier version wrote is a saving where a setting was kept.
-    let is_saved = vm.is_saved.unwrap_or(vm.state == "kept");
+    let is_saved = vm.is_saved.unwrap_or(vm.state == VmState::Kept);
     let saved = if is_saved {
         format!("saved {}", time(saved))
     } else {
         format!("would have saved {}", time(saved))
     };
     Some(match vm.would_set_ns {
-        Some(ns) => format!("would set {}, {saved}", nanos(ns)),
+        Some(ns) => format!("would set {}, {saved}", nanos(ns.into())),
         None => saved,
     })
 }

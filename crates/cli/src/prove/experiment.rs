@@ -1,29 +1,32 @@
 //! All blocks, round by round: put the setting in force, run the block, tally it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use haltwise_core::account::Account;
 use haltwise_core::event::{Halt, Vm};
-use haltwise_core::kvm::Knobs;
+use haltwise_core::kvm::{Knobs, Rule};
 use haltwise_core::policy::{Setting, Start};
-use haltwise_core::prove::schedule::{Block, draw};
+use haltwise_core::prove::compare::{Block, draw};
 use haltwise_core::prove::tally::{Tally, tally};
 use haltwise_core::recording::{Mode, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::units::Nanos;
+use haltwise_core::verify::carried::Trial;
+use haltwise_core::verify::loss::Losses;
+use haltwise_core::verify::settings::Settings;
+use haltwise_core::verify::{Setup, Sight};
 use haltwise_host::collector::CollectOptions;
 use haltwise_host::discovery;
 use haltwise_host::root::Root;
 
 use super::ProofRequest;
 use super::command::with_ceiling;
-use super::meters::Used;
 use super::parameters::Parameters;
-use super::rule;
 use super::scopes::Tallies;
 use super::sides::Sides;
 use super::watch::{End, Plan, Watched, Watcher};
@@ -58,12 +61,9 @@ pub(crate) struct Measured {
     pub(crate) account: Account,
     /// The same of the VMs that a plan gives ceilings, and of all others, by their places.
     pub(crate) scopes: Tallies,
-    pub(crate) vms: usize,
-    pub(crate) seconds: f64,
-    pub(crate) lost: u64,
-    pub(crate) used: Used,
     pub(crate) metric: Option<f64>,
-    pub(crate) notes: Vec<String>,
+    /// Without its halts.
+    pub(crate) watched: Watched,
 }
 
 impl<'a> Experiment<'a> {
@@ -223,7 +223,7 @@ impl<'a> Experiment<'a> {
         }
         let mut measured = self.tally(place.block, watched, &output)?;
         if others as f64 > MOST_UNDER_OTHERS * all as f64 {
-            measured.notes.push(format!(
+            measured.watched.notes.push(format!(
                 "{} of the halts had a different ceiling than this setting's",
                 percent(others as f64, all as f64)
             ));
@@ -283,12 +283,11 @@ impl<'a> Experiment<'a> {
             tally,
             account,
             scopes,
-            vms: watched.vms,
-            seconds: watched.seconds,
-            lost: watched.lost,
-            used: watched.used,
             metric: metric.transpose()?,
-            notes: watched.notes,
+            watched: Watched {
+                halts: Vec::new(),
+                ..watched
+            },
         })
     }
 
@@ -333,15 +332,29 @@ impl<'a> Experiment<'a> {
     }
 
     /// Takes the rule that a block shows the running kernel to have; says so when it is another one than its
-    /// number's.
+    /// number's. `None` where nothing indicates any change, or where the backports are known already.
     fn learn_rule(&mut self, block: Block, watched: &Watched) -> Option<String> {
-        if watched.lost > 0 || !self.sides.side.is_host() {
+        let Sides { version, arch, .. } = self.sides;
+        if watched.lost > 0 || !self.sides.side.is_host() || !version.backports.is_empty() {
             return None;
         }
-        let Sides { version, arch, .. } = self.sides;
-        let knobs = self.sides.recorded(block.is_b());
-        let rung = self.watcher.collector.rung();
-        let found = rule::carried((version, arch), knobs, rung, &watched.halts)?;
+        let mut trial = Trial::new(&Setup {
+            rule: Rule::of(version, arch),
+            arch,
+            sight: match self.watcher.collector.rung() {
+                Rung::Bpf => Sight::Vcpu,
+                Rung::Tracepoints | Rung::Cpuidle | Rung::Import => Sight::Calls,
+            },
+            settings: Settings::fixed(self.sides.recorded(block.is_b())),
+            cap: None,
+            losses: Losses::default(),
+            vetoed: BTreeSet::new(),
+        })?;
+        watched.halts.iter().for_each(|halt| trial.halt(halt, None));
+        let found = trial.finish().backports;
+        if found.is_empty() {
+            return None;
+        }
         self.sides.version = version.with(found);
         Some(format!(
             "the recorded halts show that this kernel has backports ({}): predictions use that \
@@ -500,24 +513,4 @@ fn last_number(metric: &regex_lite::Regex, text: &str) -> Option<f64> {
     let last = metric.captures_iter(text).last()?;
     let number: f64 = last.get(1)?.as_str().trim().parse().ok()?;
     number.is_finite().then_some(number)
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn the_last_match_counts_if_it_is_a_number() {
-        let metric = regex_lite::Regex::new(r"median\s+([-\d.e]+)").unwrap();
-        for (text, number) in [
-            ("median 5", Some(5.0)),
-            ("median 5\nmedian  7.25 us\n", Some(7.25)),
-            ("median 1e3", Some(1_000.0)),
-            ("median -", None),
-            ("mean 5", None),
-            ("", None),
-        ] {
-            assert_eq!(last_number(&metric, text), number, "{text}");
-        }
-    }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use haltwise_core::prove::compare::{Block, Prediction};
 use haltwise_core::prove::compare::{Comparison, Round, Verdict};
 use haltwise_core::prove::figure::{Figure, Figures};
-use haltwise_core::prove::predict::Prediction;
-use haltwise_core::prove::schedule::Block;
 use haltwise_core::prove::tally::Tally;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Played;
@@ -13,10 +12,9 @@ use haltwise_core::replay::{Cost, Outcome};
 use haltwise_core::stats::{FEWEST, folded, median_estimate};
 use haltwise_core::units::Nanos;
 
-use super::ProofRequest;
 use super::experiment::{Experiment, Measured};
-use super::meters;
 use super::sides::Sides;
+use super::{ProofRequest, meters};
 use crate::SEED;
 use crate::exit::Failure;
 use crate::figures::PolledBar;
@@ -68,7 +66,12 @@ pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<P
             kernel: name.release().to_string_lossy().into_owned(),
             rung: measured.watcher.collector.rung().to_string(),
             knobs_assumed: sides.assumed.iter().map(|&name| name.to_owned()).collect(),
-            cpu_pressure: mean(rounds.iter().flatten().map(|it| it.used.cpu_pressure)),
+            cpu_pressure: mean(
+                rounds
+                    .iter()
+                    .flatten()
+                    .map(|it| it.watched.used.cpu_pressure),
+            ),
         },
         design: design(wanted, &rounds),
         cost: ProofCost {
@@ -171,10 +174,10 @@ impl Judge<'_> {
         }
         figures
             .with(Figure::ContextSwitches, self.switches(block))
-            .with(Figure::VcpuCpu, block.used.vcpu_percent)
-            .with(Figure::Awake, block.used.awake_percent)
-            .with(Figure::Cycles, block.used.cycles_per_s)
-            .with(Figure::Power, block.used.watts)
+            .with(Figure::VcpuCpu, block.watched.used.vcpu_percent)
+            .with(Figure::Awake, block.watched.used.awake_percent)
+            .with(Figure::Cycles, block.watched.used.cycles_per_s)
+            .with(Figure::Power, block.watched.used.watts)
             .with(Figure::Metric, block.metric)
     }
 
@@ -196,8 +199,8 @@ impl Judge<'_> {
     }
 
     fn switches(&self, block: &Measured) -> Option<f64> {
-        let per_s = block.used.switches_per_s?;
-        let halts_per_s = block.tally.recorded.halts as f64 / block.seconds;
+        let per_s = block.watched.used.switches_per_s?;
+        let halts_per_s = block.tally.recorded.halts as f64 / block.watched.seconds;
         (!self.sides.side.is_host() && halts_per_s > 0.0).then(|| per_s / halts_per_s)
     }
 
@@ -291,13 +294,13 @@ impl Judge<'_> {
             number,
             round,
             block: one.block,
-            seconds: one.seconds,
-            vms: one.vms as u64,
+            seconds: one.watched.seconds,
+            vms: one.watched.vms as u64,
             halts: one.tally.recorded.halts,
-            lost: one.lost,
+            lost: one.watched.lost,
             figures: known(self.figures(one, false)),
             predicted: known(self.figures(one, true)),
-            notes: one.notes.clone(),
+            notes: one.watched.notes.clone(),
         };
         (1..).zip(all).map(block).collect()
     }
@@ -311,13 +314,16 @@ fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {
         rounds_wanted: wanted.given.rounds,
         seed: SEED,
         warm_up_ns: wanted.given.warm_up.map(|Nanos(ns)| ns),
-        block_seconds: median(blocks().map(|block| block.seconds).collect()),
+        block_seconds: median(blocks().map(|block| block.watched.seconds).collect()),
         block_halts: median(
             blocks()
                 .map(|block| block.tally.recorded.halts as f64)
                 .collect(),
         ),
-        vms: blocks().map(|block| block.vms as u64).max().unwrap_or(0),
+        vms: blocks()
+            .map(|block| block.watched.vms as u64)
+            .max()
+            .unwrap_or(0),
         detect_percent: DETECT * 100.0,
     }
 }

@@ -2,9 +2,8 @@
 
 mod basis;
 
-use haltwise_core::prove::compare::Verdict;
+use haltwise_core::prove::compare::{Prediction, Verdict};
 use haltwise_core::prove::figure::{Figure, Unit};
-use haltwise_core::prove::predict::Prediction;
 use haltwise_core::recording::Side;
 use haltwise_document::{Document, Rows, Table, Unit as Is, Untrusted, prose};
 use serde_json::json;

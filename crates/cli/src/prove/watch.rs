@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haltwise_core::event::{Facts, Halt, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
-use haltwise_core::prove::schedule::WARM_UP_PART;
+use haltwise_core::prove::compare::WARM_UP_PART;
 use haltwise_core::recording::{Rung, Side};
 use haltwise_core::units::Nanos;
 use haltwise_host::collector::{CollectError, Collector};

@@ -1,12 +1,13 @@
 //! Status on a screen.
 
 use haltwise_core::parameter::Parameter;
+use haltwise_core::pilot::standing::PilotVm;
 
 use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, of_vms, page_cut_off, vm_table, vms};
 use crate::number::maybe_nanos;
 use crate::page::{Page, Stands, harmless};
-use crate::pilot_state::{PilotStatus, PilotVm, text};
+use crate::pilot_state::{PilotStatus, text};
 use crate::words::setting;
 
 pub(crate) fn render(status: &Status, width: usize, rows: usize) -> String {
@@ -141,9 +142,9 @@ fn pilot(page: &mut Page, pilot: &PilotStatus) {
 fn pilot_row(vm: &PilotVm) -> Vec<String> {
     vec![
         harmless(&vm.vm),
-        maybe_nanos(vm.ceiling_ns),
-        maybe_nanos(vm.found_ns),
-        harmless(&vm.state),
+        maybe_nanos(vm.ceiling_ns.map(u64::from)),
+        maybe_nanos(vm.found_ns.map(u64::from)),
+        vm.state.to_string(),
         text::since(vm).unwrap_or_else(|| "-".to_owned()),
     ]
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::pilot::standing::PilotVm;
 use haltwise_host::clock;
 use haltwise_host::root::Root;
 
 use crate::page::Page;
-use crate::pilot_state::{PilotStatus, PilotVm, kept, text};
+use crate::pilot_state::{PilotStatus, kept, text};
 
 /// Between two readings. The pilot looks at its VMs every 10 s.
 const EACH: Duration = Duration::from_secs(5);

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use haltwise_core::event::{Observable, Vm};
 use haltwise_core::exit::names::Names;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::pilot::standing::PilotVm;
 
 use crate::number::{nanos, nanos_f64, scaled};
 use crate::page::harmless;
-use crate::pilot_state::PilotVm;
 use crate::pilot_state::text::short;
 use crate::top::figures::{CeilingRange, IntervalFigures};
 use crate::top::step::{Key, Step};
@@ -283,7 +283,7 @@ impl Column {
             Self::P50 | Self::P99 | Self::Window => self.value(row).map_or_else(dash, nanos_f64),
             Self::Ceiling if row.vetoes > 0 && row.vetoes == row.vcpus => "veto".into(),
             Self::Ceiling => figures.ceiling.as_ref().map_or_else(dash, ceiling),
-            Self::Pilot => (row.pilot.as_ref()).map_or_else(dash, |vm| harmless(&vm.state)),
+            Self::Pilot => (row.pilot.as_ref()).map_or_else(dash, |vm| vm.state.to_string()),
             Self::Saved => (row.pilot.as_ref().and_then(|vm| short(vm))).unwrap_or_else(dash),
             Self::History => String::new(),
             Self::Reasons => figures.exits.as_ref().map_or_else(String::new, |exits| {
@@ -327,7 +327,7 @@ impl Column {
             // Names ascend where numbers descend.
             Self::Name => natural(&b.name, &a.name),
             Self::Pilot => known_last(a.pilot.as_ref(), b.pilot.as_ref(), |a, b| {
-                natural(&b.state, &a.state)
+                natural(b.state.as_str(), a.state.as_str())
             }),
             _ => known_last(self.value(a), self.value(b), f64::total_cmp),
         }

@@ -14,8 +14,8 @@ use super::model::Model;
 use super::rows;
 use super::step::{Key, Step, lost_by_place, lost_count};
 use crate::figures::MISSING;
-use crate::pilot_state::PilotVm;
 use crate::report::view::ReportedLoss;
+use haltwise_core::pilot::standing::PilotVm;
 
 const SCHEMA: u32 = 1;
 

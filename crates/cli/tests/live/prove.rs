@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use haltwise_core::prove::schedule::draw;
+use haltwise_core::prove::compare::draw;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `observe` | readings in: VMs that are there, the settings in force, and whether another program has set them |
-//! | `decide`, `trials` | what was observed and is remembered in: a decision on each target, and what keeps from it; the periods of a trial |
-//! | `act` | what comes of a change: it was made, refused or failed, and which facts no longer count |
+//! | `decide` | what was observed and is remembered in: a decision on each target, and what keeps from it |
+//! | `act` | the periods of a trial; what comes of a change, and which facts no longer count |
 //!
 //! It has a clock of its own, which goes on by what the caller's does and by no more than a minute at a time: no step
 //! of a clock is time in which nothing was seen.
@@ -12,19 +12,17 @@
 mod act;
 mod decide;
 mod observe;
-mod trials;
 
 use std::collections::BTreeMap;
 
 use super::budget::Budget;
-use super::decision::{Decision, Kind, Refusal, Wanted};
-use super::errors::Errors;
+use super::decision::{Decision, Refusal, Wanted};
 use super::evidence::{EXCERPT, Evidence, OfVm, Question};
-use super::goals::Limits;
-use super::guards::{self, Standing};
-use super::input::{Scope, Seen};
+use super::guards::{self, Guarded};
+use super::input::{Limits, Scope, Seen};
 use super::member::{CHUNKS, Member, TRIED};
-use super::memory::Memory;
+use super::memory::{Errors, Memory};
+use super::standing::Decisions;
 use super::target::Target;
 use crate::ids::VmKey;
 use crate::kvm::Rule;
@@ -79,7 +77,7 @@ pub struct Pilot<E: Evidence> {
     pub(super) seen: Seen,
     pub(super) members: BTreeMap<VmKey, Member<E::Chunk>>,
     pub(super) targets: BTreeMap<Scope, Target>,
-    pub(super) guards: Vec<Standing>,
+    pub(super) guards: Vec<Guarded>,
     /// When the last two readings with counts were taken: they are of the time between.
     counted_ns: [u64; 2],
     /// CPU pressure of the last three readings with counts, where it is known.
@@ -89,8 +87,7 @@ pub struct Pilot<E: Evidence> {
     budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
     wanted: u64,
-    pub(super) decided: BTreeMap<Kind, u64>,
-    pub(super) failed: u64,
+    pub(super) decided: Decisions,
     pub(super) dropped: u64,
     /// It was allowed to act at some time since it started: then it also restores.
     pub(super) may_restore: bool,
@@ -117,8 +114,7 @@ impl<E: Evidence> Pilot<E> {
             budget: Budget::default(),
             collecting: None,
             wanted: 0,
-            decided: BTreeMap::new(),
-            failed: 0,
+            decided: Decisions::default(),
             dropped: 0,
         }
     }
@@ -126,7 +122,7 @@ impl<E: Evidence> Pilot<E> {
     /// Takes a reading in, at a time of a clock that goes on while the machine runs.
     pub fn step(&mut self, clock_ns: u64, seen: Seen) -> Vec<Decision> {
         let stood_ns = self.advance(clock_ns);
-        let is_on_trial = self.is_on_trial();
+        let is_on_trial = self.on_trial().is_some();
         let own_cpu_ns = seen.host.own_cpu_ns;
         self.budget
             .take(self.now_ns, own_cpu_ns, self.gained_ns(), is_on_trial);
@@ -292,7 +288,7 @@ impl<E: Evidence> Pilot<E> {
 
     fn counted(&mut self, decisions: Vec<Decision>) -> Vec<Decision> {
         for decision in &decisions {
-            *self.decided.entry(decision.kind).or_default() += 1;
+            self.decided.count(decision.kind);
             let target = self.targets.get_mut(&decision.scope);
             if let Some(target) = target.filter(|_| !decision.kind.is_period()) {
                 target.decided = Some((decision.kind, self.now_ns));
@@ -303,7 +299,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Plans the look that is due; a trial has its own periods.
     fn plan(&mut self) {
-        if !self.is_on_trial() {
+        if !self.on_trial().is_some() {
             self.plan_look(false);
         }
     }
@@ -356,8 +352,10 @@ impl<E: Evidence> Pilot<E> {
         known.map(|known| known.regret.saved_ns().value).sum()
     }
 
-    fn is_on_trial(&self) -> bool {
-        self.targets.values().any(|target| target.trial().is_some())
+    /// The target that is on trial.
+    pub fn on_trial(&self) -> Option<Scope> {
+        let mut targets = self.targets.values();
+        Some(targets.find(|it| it.trial().is_some())?.scope)
     }
 
     fn most_halts(&self) -> usize {

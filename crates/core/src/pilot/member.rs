@@ -170,18 +170,6 @@ mod test {
     }
 
     #[test]
-    fn a_look_after_counts_that_are_unlike_drops_those_before() {
-        let mut member = Member::new(seen(10_000), 0);
-        let readings = [10_000, 10_000, 10_000, 10_000, 100_000];
-        for (at, halts) in (1_u64..).zip(readings) {
-            let now_ns = at * STEP_NS;
-            member.take(&seen(halts), true, now_ns);
-            member.looked(Some(halts), now_ns);
-        }
-        assert_eq!(member.chunks, [100_000]);
-    }
-
-    #[test]
     fn what_a_trial_showed_is_forgotten_with_its_load() {
         let mut member = Member::new(seen(10_000), 0);
         let mut phases = Vec::new();

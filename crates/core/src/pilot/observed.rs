@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::goals::{Limits, Parameters};
-use super::input::{Ceiling, Held, Scope, Seen};
+use super::input::{Ceiling, Held, Limits, Parameters, Scope, Seen};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 

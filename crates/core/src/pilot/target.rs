@@ -7,6 +7,7 @@ use super::evidence::{Answer, Choice};
 use super::input::{Ceiling, Held, Scope};
 use super::memory::{Known, OfTarget};
 use super::observed::Observed;
+use super::standing::VmState;
 use super::trial::{self, MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -34,13 +35,13 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn as_str(&self) -> &'static str {
+    pub(super) fn named(&self) -> VmState {
         match self {
-            Self::Watching => "watching",
-            Self::Trial(_) => "trial",
-            Self::Kept => "kept",
-            Self::BackOff => "back-off",
-            Self::HandsOff => "hands-off",
+            Self::Watching => VmState::Watching,
+            Self::Trial(_) => VmState::Trial,
+            Self::Kept => VmState::Kept,
+            Self::BackOff => VmState::BackOff,
+            Self::HandsOff => VmState::HandsOff,
         }
     }
 }
@@ -552,42 +553,5 @@ impl Target {
     pub(super) fn may_change(&self, more: usize, now_ns: u64) -> bool {
         let last = |at: &&u64| now_ns.saturating_sub(**at) < HOUR_NS;
         self.changes.iter().filter(last).count() + more <= CHANGES
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-    use crate::ids::Pid;
-
-    fn answer() -> Answer {
-        Answer {
-            cost: crate::replay::Cost::FREE,
-            cost_per_halt_ns: 1.0,
-            halts_per_s: 1.0,
-            latency_mean_ns: 1.0,
-            gap_mean_ns: 1.0,
-            found_ratio: Interval::exactly(1.0),
-            more_poll_than_found_percent: 0.0,
-            choice: None,
-            verdict: "no setting is better",
-        }
-    }
-
-    /// How often a target of so many VMs is weighed in a hundred looks.
-    fn weighed(members: u32) -> usize {
-        let mut target = Target::new(Scope::Host, Observed::default(), 0);
-        let vm = |pid| VmKey::first(Pid(pid), 1);
-        target.observed.members = (0..members).map(vm).collect();
-        assert!(target.looked(), "there is no answer yet");
-        target.answer = Some(answer());
-        (0..100).filter(|_| target.looked()).count()
-    }
-
-    #[test]
-    fn a_target_of_many_vms_is_weighed_once_an_eighth_of_them_was_looked_at() {
-        for (members, times) in [(1, 100), (8, 100), (9, 50), (25, 25), (800, 1)] {
-            assert_eq!(weighed(members), times, "{members} VMs");
-        }
     }
 }

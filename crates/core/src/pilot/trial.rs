@@ -4,10 +4,9 @@
 use super::evidence::{Answer, Choice, Measured};
 use super::view::OUTSIDE_EARLY;
 use crate::kvm::Knobs;
+use crate::prove::compare::{Block, Prediction, WARM_UP_PART, draw};
 use crate::prove::compare::{Comparison, Verdict};
 use crate::prove::figure::{Figure, Figures};
-use crate::prove::predict::Prediction;
-use crate::prove::schedule::{Block, WARM_UP_PART, draw};
 use crate::replay::Cost;
 use crate::stats::{FEWEST, Interval};
 use crate::tune::advice::LEAST_GAIN;

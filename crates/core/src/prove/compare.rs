@@ -1,31 +1,83 @@
-//! A, B and the control, figure by figure, and the verdict.
+//! Rounds in a drawn order; A, B and the control, figure by figure, with the verdict; predictions held against them.
+//!
+//! The blocks under one setting are replayed under the other, round by round. A measured difference lies
+//! *within* the prediction if it is inside the interval of the predicted differences, widened on both
+//! sides by what A against itself may differ by: no prediction can be held to more than the host can.
 
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Figure, Figures};
 use crate::stats::ranks::RankInterval;
 use crate::stats::{FEWEST, median_estimate};
+use crate::workload::SplitMix64;
+
+/// Divisor of a block: its first tenth, in which the window finds its length, does not count.
+pub const WARM_UP_PART: u64 = 10;
+
+/// Purpose of a block of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Block {
+    A,
+    B,
+    /// Under A once more: what the host makes of settings that are the same.
+    Control,
+}
+
+impl Block {
+    /// All of them; each round holds each once.
+    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::Control];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::Control => "A again",
+        }
+    }
+
+    /// Whether it is measured under B.
+    pub fn is_b(self) -> bool {
+        self == Self::B
+    }
+}
+
+/// The orders of `rounds` rounds: each of the six orders is as likely, and no round depends on another.
+pub fn draw(seed: u64, rounds: u32) -> Vec<[Block; 3]> {
+    let mut random = SplitMix64(seed);
+    let mut order = || {
+        let mut blocks = Block::ALL;
+        // Fisher and Yates: from the last to the second, swap with one of those not yet placed.
+        for last in [2_u64, 1] {
+            let chosen = random.below(last + 1);
+            let index = |n: u64| usize::try_from(n).unwrap_or(0);
+            blocks.swap(index(last), index(chosen));
+        }
+        blocks
+    };
+    (0..rounds).map(|_| order()).collect()
+}
 
 /// The figures of one round: under A, under B, and under A once more.
 pub type Round = [Figures; 3];
 
 /// A figure in the three blocks of each round that has it in all.
-pub(super) struct Whole(Vec<[f64; 3]>);
+struct Whole(Vec<[f64; 3]>);
 
 impl Whole {
-    pub(super) fn of(figure: Figure, rounds: &[[Figures; 3]]) -> Self {
+    fn of(figure: Figure, rounds: &[[Figures; 3]]) -> Self {
         let in_all =
             |[a, b, c]: &[Figures; 3]| Some([a.get(figure)?, b.get(figure)?, c.get(figure)?]);
         Self(rounds.iter().filter_map(in_all).collect())
     }
 
-    pub(super) fn median(&self, block: usize) -> Option<f64> {
+    fn median(&self, block: usize) -> Option<f64> {
         let values: Vec<f64> = self.0.iter().map(|blocks| blocks[block]).collect();
         Some(median_estimate(&values)?.median)
     }
 
     /// The figure in one block minus that in another.
-    pub(super) fn difference(&self, one: usize, other: usize) -> Option<RankInterval> {
+    fn difference(&self, one: usize, other: usize) -> Option<RankInterval> {
         let pairs = self.0.iter().map(|blocks| blocks[one] - blocks[other]);
         RankInterval::of(&pairs.collect::<Vec<f64>>())
     }
@@ -121,5 +173,50 @@ impl Comparison {
     /// A difference as a share of A. `None` where A is zero.
     pub fn share_of_a(&self, difference: f64) -> Option<f64> {
         (self.a != 0.0).then(|| difference / self.a.abs())
+    }
+}
+
+/// One figure, predicted and measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    pub figure: Figure,
+    /// Median of what was predicted.
+    pub predicted: f64,
+    /// Median of what was measured.
+    pub measured: f64,
+    /// Predicted less measured, round by round.
+    pub error: RankInterval,
+    /// The predicted difference from the setting that the prediction was made from.
+    pub effect: RankInterval,
+    pub measured_effect: RankInterval,
+    /// Whether the measured difference lies within the predicted interval, widened by the noise.
+    pub within: bool,
+}
+
+impl Prediction {
+    /// Holds a figure's prediction against the measurement. `None` where no round has it. A pair is the replayed block, the
+    /// replay, and the block as measured under the predicted setting.
+    pub fn of(comparison: &Comparison, pairs: &[Round]) -> Option<Self> {
+        let figure = comparison.figure;
+        let whole = Whole::of(figure, pairs);
+        let effect = whole.difference(1, 0)?;
+        let measured_effect = whole.difference(2, 0)?;
+        let slack = comparison.noise.reach();
+        let bounds = effect.low - slack..=effect.high + slack;
+        Some(Self {
+            figure,
+            predicted: whole.median(1)?,
+            measured: whole.median(2)?,
+            error: whole.difference(1, 2)?,
+            effect,
+            measured_effect,
+            within: bounds.contains(&measured_effect.estimate),
+        })
+    }
+
+    /// The error as a share of what was measured. `None` where that is zero.
+    pub fn relative_error(&self) -> Option<f64> {
+        let apart = self.predicted - self.measured;
+        (self.measured != 0.0).then(|| apart / self.measured.abs())
     }
 }

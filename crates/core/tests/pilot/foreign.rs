@@ -2,6 +2,7 @@
 
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Scope};
+use haltwise_core::pilot::standing::VmState;
 
 use super::load::{EACH_15_US, EACH_150_US, load};
 use super::settings::FOUND;
@@ -36,7 +37,7 @@ fn takes_over(world: &mut World, vm: Scope) {
 
 fn is_found_with(world: &World, vm: Scope, ns: u32) {
     let of = world.standing(vm);
-    assert_eq!((of.state, of.found_ns), ("watching", Some(ns)));
+    assert_eq!((of.state, of.found_ns), (VmState::Watching, Some(ns)));
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn a_setting_of_another_program_is_taken_over_only_where_that_is_asked_for() {
     world.restarts();
     assert_eq!(world.pilot().memory(), memory);
     world.reads();
-    assert_eq!(world.standing(vm).state, "hands-off");
+    assert_eq!(world.standing(vm).state, VmState::HandsOff);
     // Nothing is remembered of a VM that has gone.
     let (mut without, gone) = left();
     without.restarts();
@@ -62,7 +63,7 @@ fn a_setting_of_another_program_is_taken_over_only_where_that_is_asked_for() {
     undone.reads();
     undone.restarts();
     undone.reads();
-    assert_eq!(undone.standing(kept).state, "hands-off");
+    assert_eq!(undone.standing(kept).state, VmState::HandsOff);
     takes_over(&mut world, vm);
     is_found_with(&world, vm, 145_000);
     // A setting found that another program has restored is taken over as found.
@@ -72,7 +73,11 @@ fn a_setting_of_another_program_is_taken_over_only_where_that_is_asked_for() {
     world.until(vm, Kind::Keep);
     world.pass(60);
     takes_over(&mut world, vm);
-    assert_eq!(world.standing(vm).state, "kept", "its own setting stays");
+    assert_eq!(
+        world.standing(vm).state,
+        VmState::Kept,
+        "its own setting stays"
+    );
     // Neither memory nor the pilot explains this value: nothing that was measured counts.
     world.settings.is_set_by_another(vm, 145_000);
     takes_over(&mut world, vm);
@@ -211,7 +216,7 @@ fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
         // Halts of a period under way are under two settings.
         assert_eq!(world.decisions.last().unwrap().2, end);
         assert_eq!(world.at(vm), FOUND);
-        assert_eq!(world.standing(vm).state, "back-off");
+        assert_eq!(world.standing(vm).state, VmState::BackOff);
     }
     // After a failed restore that was made nothing more is to be done.
     let (mut world, vm) = after(restores_nothing, Kind::Off);

@@ -123,7 +123,10 @@ fn a_pilot_that_only_observes_says_once_what_it_would_set() {
     assert_eq!(world.decisions.len(), 1, "{:?}", world.decisions);
     let of = world.standing(vm);
     assert!(of.would_set_ns.is_some_and(|ns| ns < FOUND), "{of:?}");
-    assert!(!of.is_saved && of.saved_ns.unwrap().low > 0.0, "{of:?}");
+    assert!(
+        of.is_saved == Some(false) && of.saved_ns.unwrap().low > 0.0,
+        "{of:?}"
+    );
 }
 
 #[test]
@@ -155,7 +158,10 @@ fn the_savings_that_the_pilot_reports_are_those_of_the_machine() {
             let costs = &world.vm(vm).costs;
             let apart = of.saved_ns.unwrap().value - (costs.found - costs.actual);
             assert!(apart.abs() <= of_second, "{apart} {of_second}");
-            assert!(of.is_saved && of.phase_ns >= world.now - STEP, "{of:?}");
+            assert!(
+                of.is_saved == Some(true) && of.phase_ns >= world.now - STEP,
+                "{of:?}"
+            );
         }
     }
 }

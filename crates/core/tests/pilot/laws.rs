@@ -6,7 +6,7 @@ use haltwise_core::explain::HABIT;
 use haltwise_core::pilot::Parameters;
 use haltwise_core::pilot::decision::{Decision, Kind};
 use haltwise_core::pilot::input::{Pressure, Scope, VmSeen};
-use haltwise_core::pilot::regret::MOST;
+use haltwise_core::pilot::memory::MOST;
 
 use super::world::{HOUR, SECOND, STEP, Vm, World};
 
@@ -130,7 +130,7 @@ impl World {
             let goes_on = kind == Kind::On && guard.is_not_known();
             let is_less = to_ns <= from_ns && guard.guard.is_of_polling();
             let is_of_others = scope != Scope::Host && guard.guard.is_of_parameters();
-            holds(goes_on || is_less || is_of_others, &guard.why());
+            holds(goes_on || is_less || is_of_others, &guard.why);
         }
         let may_poll_more = match self.forbids_polling() {
             Some(forbids) => !forbids,
@@ -170,8 +170,7 @@ impl World {
         let Some(pilot) = self.pilot.as_ref().filter(|_| self.may_restore) else {
             return;
         };
-        let vms = pilot.standing().vms.into_iter();
-        let on_trial = vms.filter(|of| of.state == "trial").find_map(|of| of.scope);
+        let on_trial = pilot.on_trial();
         let host = self.settings.0[&Scope::Host];
         let is_shared = self.limits.parameters == Parameters::Shared || host.is_theirs;
         for at in 0..self.vms.len() {

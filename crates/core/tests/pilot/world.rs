@@ -6,10 +6,9 @@ use std::collections::VecDeque;
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
-use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
-use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::standing::OfVm;
+use haltwise_core::pilot::memory::{Errors, Memory};
+use haltwise_core::pilot::standing::PilotVm;
 use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
 use haltwise_core::workload::SplitMix64;
 
@@ -431,10 +430,12 @@ impl World {
     }
 
     /// The pilot's report on a VM.
-    pub(crate) fn standing(&self, vm: Scope) -> OfVm {
-        let standing = self.pilot.as_ref().unwrap().standing();
-        let mut vms = standing.vms.into_iter();
-        vms.find(|of| Scope::Vm(of.seen.key) == vm).unwrap()
+    pub(crate) fn standing(&self, vm: Scope) -> PilotVm {
+        let mut standing = self.pilot.as_ref().unwrap().standing();
+        let Scope::Vm(key) = vm else {
+            panic!("the host is no VM")
+        };
+        standing.vms.remove(&key).unwrap()
     }
 
     /// Polling of all VMs, in % of a CPU.

@@ -1,9 +1,8 @@
 //! One proof, as a line of the ledger.
 
 use haltwise_capture::info::Clock;
-use haltwise_core::prove::compare::Verdict;
+use haltwise_core::prove::compare::{Prediction, Verdict};
 use haltwise_core::prove::figure::Unit;
-use haltwise_core::prove::predict::Prediction;
 use haltwise_core::recording::Side;
 use haltwise_core::stats::FEWEST;
 use haltwise_document::figures;

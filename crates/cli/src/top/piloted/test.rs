@@ -49,7 +49,7 @@ fn a_vm_is_known_by_its_process_and_several_of_one_process_by_their_names() {
     let vms = [vm(0, "web-1.example"), vm(1, "db"), vm(7, "new")];
     let states = |last: &PilotStatus| -> Vec<(u32, String)> {
         let said = of(last, &vms).into_iter();
-        said.map(|(vm, of)| (vm.0, of.state.clone())).collect()
+        said.map(|(vm, of)| (vm.0, of.state.to_string())).collect()
     };
     let watched = (1, "watching".to_owned());
     assert_eq!(states(&last), [(0, "kept".to_owned()), watched.clone()]);

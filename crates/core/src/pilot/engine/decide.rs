@@ -2,10 +2,9 @@
 
 use super::super::decision::{Decision, Kind};
 use super::super::evidence::{Answer, Choice, Evidence};
-use super::super::goals::Parameters;
-use super::super::input::Scope;
+use super::super::input::{Parameters, Scope};
 use super::super::member::{BLIND, Member};
-use super::super::regret::MOST;
+use super::super::memory::MOST;
 use super::super::target::{State, Target, is_same};
 use super::super::trial::{self, Trial};
 use super::Pilot;
@@ -79,7 +78,7 @@ impl<E: Evidence> Pilot<E> {
             let is_new = !(in_force && it.is_not_known());
             it.holds && concerns && is_new && (more || !it.guard.is_of_polling())
         });
-        against.map_or(Ok(()), |guard| Err(guard.why()))
+        against.map_or(Ok(()), |guard| Err(guard.why.clone()))
     }
 
     /// Whether a trial goes on; if not, why it has to end before its time.
@@ -221,7 +220,7 @@ impl<E: Evidence> Pilot<E> {
             Some(guard) => Err(format!(
                 "another setting would poll for {:.0} % of a CPU more: {}",
                 more * 100.0,
-                guard.why()
+                guard.why
             )),
             None => Ok(()),
         }
@@ -251,7 +250,7 @@ impl<E: Evidence> Pilot<E> {
         if !target.may_change(trial::MOST_CHANGES, self.now_ns) {
             return Err("it was changed too often within an hour".to_owned());
         }
-        if self.is_on_trial() {
+        if self.on_trial().is_some() {
             return Err("another target is on trial".to_owned());
         }
         let period_ns = trial::length_ns(answer.halts_per_s) as f64;

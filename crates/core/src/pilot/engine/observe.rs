@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use super::super::decision::Decision;
 use super::super::evidence::Evidence;
-use super::super::goals::Parameters;
-use super::super::guards;
-use super::super::input::{Counts, Scope};
+use super::super::input::{Counts, Parameters, Scope};
 use super::super::member::Member;
-use super::super::observed;
 use super::super::target::{SetBy, State, Target};
 use super::super::view::Compared;
+use super::super::{guards, observed};
 use super::{Pilot, Purpose, Setup};
 use crate::explain::HABIT;
 use crate::ids::VmKey;

@@ -1,8 +1,7 @@
 //! Laws of the judgement: how often it is wrong, and whether it finds what is there.
 
-use crate::prove::compare::{Comparison, Round, Verdict};
+use crate::prove::compare::{Block, Comparison, Round, Verdict, draw};
 use crate::prove::figure::{Figure, Figures};
-use crate::prove::schedule::{Block, draw};
 use crate::workload::SplitMix64;
 
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,8 @@
 use std::fs;
 
 use haltwise_core::parameter::{Parameter, Values};
-use haltwise_core::prove::compare::Verdict;
+use haltwise_core::prove::compare::{Prediction, Verdict};
 use haltwise_core::prove::figure::{Figure, Unit};
-use haltwise_core::prove::predict::Prediction;
 use haltwise_core::recording::Side;
 use haltwise_core::stats::ranks::RankInterval;
 
