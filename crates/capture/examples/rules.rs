@@ -49,9 +49,10 @@ const LOADS: [&str; 13] = [
 ];
 
 /// Columns, and the policies that they play. The last one is the unit of all.
-const RULES: [(&str, &str); 4] = [
+const RULES: [(&str, &str); 5] = [
     ("off", "off"),
     ("default", "kvm:knobs=default"),
+    ("payback", "payback"),
     ("leader", "leader"),
     ("oracle", "clairvoyant"),
 ];

@@ -12,6 +12,7 @@ mod fixed;
 mod guest_haltpoll;
 mod kvm;
 mod leader;
+mod payback;
 mod smart_idle_poll;
 
 use crate::kvm::{Arch, Knobs, Version};
@@ -43,6 +44,7 @@ pub const POLICIES: &[Entry] = &[
     fixed::IDLE_POLL,
     fixed::CPU_PM,
     smart_idle_poll::ENTRY,
+    payback::ENTRY,
     leader::ENTRY,
     fixed::CLAIRVOYANT,
 ];

@@ -122,14 +122,14 @@ fn charge(
 /// late, so a latency below the price moves it by a quarter of the difference, one above by a thirty-second. A latency
 /// counts for [`Self::MOST`] at most: one sleep behind a task of a second adds no more than 11 us.
 #[derive(Debug)]
-struct Price(u32);
+pub(super) struct Price(u32);
 
 impl Price {
     const LEAST: u32 = 1_000;
     const MOST: u32 = 350_000;
 
     /// Before the first sleep; of a vCPU that has run for long, half of what the replay takes a block to cost.
-    fn new(setting: &Setting) -> Self {
+    pub(super) fn new(setting: &Setting) -> Self {
         match setting.start {
             Start::Zero => Self(0),
             Start::Ceiling => Self(Self::within(setting.break_even_ns >> 1)),
@@ -137,11 +137,11 @@ impl Price {
     }
 
     /// Price of a block: the latency and two switches.
-    fn block_ns(&self) -> u32 {
+    pub(super) fn block_ns(&self) -> u32 {
         self.0 << 1
     }
 
-    fn learn(&mut self, seen: &Seen) {
+    pub(super) fn learn(&mut self, seen: &Seen) {
         if !seen.waited {
             // Only sleeps correct a price, and a price that is too high has none: gaps that are longer than a block, but not
             // than this price, would be polled for ever.

@@ -133,18 +133,20 @@ fn gaps_that_take_turns_are_told_apart() {
 /// A price learned while all sleeps were disturbed ends, though no gap is longer than it.
 #[test]
 fn a_price_that_is_too_high_does_not_stay() {
-    let setting = Setting {
-        start: Start::Ceiling,
-        ..setting(700_000)
-    };
-    let mut policy = build("leader", &setting);
-    let polled = (0..60_000).filter(|_| {
-        let window_ns = policy.window(None);
-        policy.learn(&seen(125_000, window_ns, 20_000));
-        window_ns > 0
-    });
-    assert!((20_000..40_000).contains(&polled.count()));
-    assert_eq!(policy.window(None), 0);
+    for text in ["leader", "payback"] {
+        let setting = Setting {
+            start: Start::Ceiling,
+            ..setting(700_000)
+        };
+        let mut policy = build(text, &setting);
+        let polled = (0..60_000).filter(|_| {
+            let window_ns = policy.window(None);
+            policy.learn(&seen(125_000, window_ns, 20_000));
+            window_ns > 0
+        });
+        assert!((20_000..40_000).contains(&polled.count()), "{text}");
+        assert_eq!(policy.window(None), 0, "{text}");
+    }
 }
 
 #[test]

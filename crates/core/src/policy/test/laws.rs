@@ -68,12 +68,14 @@ proptest! {
         let block_ns = 2 * latency_ns;
         // Polls lower the price a little, and with it the windows.
         prop_assume!([1, 2, 4].iter().all(|part| gap_ns.abs_diff(block_ns * part / 4) > 1_000));
-        let mut policy = build("leader", &setting(0));
-        for halt in 0..20 {
-            let window_ns = policy.window(None);
-            let polls = window_ns >= gap_ns;
-            prop_assert!(halt < 4 || polls == (gap_ns < block_ns), "{window_ns}");
-            policy.learn(&seen(gap_ns, window_ns, latency_ns));
+        for text in ["leader", "payback"] {
+            let mut policy = build(text, &setting(0));
+            for halt in 0..20 {
+                let window_ns = policy.window(None);
+                let polls = window_ns >= gap_ns;
+                prop_assert!(halt < 4 || polls == (gap_ns < block_ns), "{text} {window_ns}");
+                policy.learn(&seen(gap_ns, window_ns, latency_ns));
+            }
         }
     }
 }
