@@ -64,8 +64,7 @@ fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
     let text = filter.as_ptr().cast_mut().cast();
     // SAFETY: this request takes the address of a text; `filter` outlives the call below.
     let request = unsafe { IntegerSetter::<SET_FILTER>::new_pointer(text) };
-    // SAFETY: `counter` is an open perf event. The kernel reads the text up to its NUL and writes
-    // nothing.
+    // SAFETY: `counter` is an open perf event. The kernel reads the text up to its NUL, and writes nothing.
     unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
 }
 
