@@ -47,8 +47,7 @@ fn main() -> ExitCode {
     fail(&format!("start {}: {error}", emulator.display()))
 }
 
-/// The program that this one stands for: a diverted one beside it, else the first of its name in the path that is
-/// another file.
+/// The program that this one stands for: a diverted one beside it, else the first other of its name in the path.
 fn real(called: &Path, ours: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
     let name = called.file_name()?;
     let diverted = SUFFIXES.iter().map(|suffix| {

@@ -22,8 +22,7 @@ use std::os::fd::AsRawFd;
 
 pub use vm::{EnableCap, KVM_CAP_HALT_POLL, KVM_ENABLE_CAP};
 
-/// A ceiling for each VM that is announced, in nanoseconds, until another is set. For VMs whose ceiling should
-/// hold from their first halt.
+/// A ceiling for each VM that is announced, in nanoseconds, until another is set: it holds from the first halt.
 pub const ENVIRONMENT: &str = "HALTWISE_HALT_POLL_NS";
 
 /// Announces a VM that was just created: a `VmFd` of kvm-ioctls, or a raw fd. It is forgotten when its fd is

@@ -31,8 +31,7 @@ pub trait Collector: std::fmt::Debug {
     /// its own.
     fn confine(&mut self) {}
 
-    /// Counts events of these VMs alone from now on, with what is attached already; `false` of a source that has to be
-    /// attached anew for others.
+    /// Counts events of these VMs alone from now on; `false` of a source that has to be attached anew for others.
     fn turn_to(&mut self, _vms: &[Pid]) -> Result<bool, CollectError> {
         Ok(false)
     }

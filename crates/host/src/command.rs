@@ -112,8 +112,7 @@ impl Running {
         self.group
     }
 
-    /// Whether the command has ended by itself. It stays a zombie, so that no other group gets its
-    /// group's number.
+    /// Whether the command has ended by itself. It stays a zombie, so that no group gets its group's number.
     pub fn has_ended(&self) -> bool {
         let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(self.group), looked), Ok(None))

@@ -158,8 +158,8 @@ fn found(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
     // Command line and program may be hidden from us although the descriptors are not.
     let arguments = Arguments::of(root, pid).unwrap_or_default();
     let exe = program(root, pid);
-    let names = exe.as_deref().into_iter().chain(arguments.program());
-    let vmm = vmm::recognise(names.chain([comm.as_str()]));
+    let programs = exe.as_deref().into_iter().chain(arguments.program());
+    let vmm = vmm::recognise(programs.chain([comm.as_str()]));
     let named = identity::of(root, pid, vmm, &arguments);
     Ok(Some(VmProcess {
         key,

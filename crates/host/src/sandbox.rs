@@ -51,8 +51,7 @@ fn because<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> SandboxE
     }
 }
 
-/// Leaves a recorder what it needs from now on. To be called with one thread, before there are others: they
-/// inherit what is left.
+/// Leaves a recorder what it needs from now on. To be called before there are other threads: they inherit it.
 pub fn recorder(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
     let kept = needed(root, duties)?;
     // Only who may mount can have mounts of its own; before Linux 5.12 they cannot be made read-only at once.
@@ -113,8 +112,7 @@ fn give_up_all_but(kept: CapabilitySet) -> Result<(), SandboxError> {
     unseen.map_err(because("being looked into"))
 }
 
-/// Whether a program that this process starts has root's capabilities, whatever is left of them here
-/// (capabilities(7)).
+/// Whether a program that this process starts has root's capabilities, whatever is left of them here.
 fn gets_capabilities_back() -> rustix::io::Result<bool> {
     let bits = rustix::thread::capabilities_secure_bits()?;
     let is_forbidden = rustix::thread::no_new_privs()?;

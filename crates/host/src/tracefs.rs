@@ -87,8 +87,7 @@ impl Tracefs {
         self.root.text(path)
     }
 
-    /// Reads where the fields of an event are; `None` where this kernel does not have it, or the module that has it is
-    /// not loaded.
+    /// Reads where the fields of an event are; `None` where this kernel does not have it, or its module is not loaded.
     pub fn event(&self, system: &str, name: &str) -> Result<Option<EventFormat>, CollectError> {
         let text = match self.format_of(system, name) {
             Ok(text) => text,

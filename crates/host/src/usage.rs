@@ -69,8 +69,7 @@ pub(crate) fn idle_setup(root: &Root) -> Vec<String> {
 
 pub(crate) const POLL: &str = "POLL";
 
-/// Reads every state of cpuidle, of all CPUs together. States of one number and name are one: CPUs of several kinds
-/// may have others.
+/// Reads every state of cpuidle, of all CPUs together. States of one number and name are one: kinds of CPUs differ.
 pub fn idle_states(root: &Root, time_ns: u64) -> Result<Vec<IdleState>, RootError> {
     let mut states: BTreeMap<(u32, String), IdleState> = BTreeMap::new();
     for cpu in cpus_with_cpuidle(root)? {

@@ -58,10 +58,7 @@ const RULES: [Rule; 10] = [
     Rule {
         within: &["crates/host/src"],
         // Parameters and boot files, and the baseline.
-        except: &[
-            "crates/host/src/knob/disk.rs",
-            "crates/host/src/knob/own.rs",
-        ],
+        except: &["crates/host/src/knob/disk.rs"],
         names: &[
             "fs::write(",
             "File::create(",

@@ -59,8 +59,7 @@ impl Vms {
     }
 }
 
-/// Why a VM does not follow a new `halt_poll_ns`, in half a sentence; `None` if it does, or if that is not
-/// known.
+/// Why a VM does not follow a new `halt_poll_ns`, in half a sentence; `None` if it does, or if unknown.
 pub(crate) fn refuses(vm: &Watched) -> Option<&'static str> {
     match vm.effect {
         Effect::OwnCap => Some("its own ceiling"),

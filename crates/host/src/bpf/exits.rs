@@ -64,8 +64,7 @@ impl ExitCounter {
         now_ns.saturating_sub(self.last_ns) >= INTERVAL_NS
     }
 
-    /// Whether a thread has begun to run a vCPU since this was last asked: it may be gone before the next
-    /// look, and its VM with it.
+    /// Whether a thread has begun to run a vCPU since this was last asked: it may be gone at the next look.
     pub(super) fn met_a_thread(&mut self) -> bool {
         let bss = self.skel.maps.bss_data.as_ref();
         let now = bss.map_or(0, |bss| bss.threads_begun);

@@ -90,8 +90,7 @@ fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
     let target = std::ptr::from_mut(&mut info).cast();
-    // SAFETY: `target` points to `size` bytes that live until the call returns; the kernel fills at
-    // most that many.
+    // SAFETY: `target` points to `size` bytes that outlive the call; the kernel fills at most that many.
     let failed = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), target, &raw mut size)
     };

@@ -82,8 +82,7 @@ impl SampleFilter {
             .map_err(explain("join the ring of a CPU"))
     }
 
-    /// Runs the program whenever this event fires, and starts the event. `place` is told with each
-    /// sample.
+    /// Runs the program whenever this event fires, and starts it. `place` is told with each sample.
     pub(crate) fn attach(&mut self, event: OwnedFd, place: u64) -> Result<(), CollectError> {
         let options = PerfEventOpts {
             cookie: place,

@@ -153,8 +153,7 @@ pub(super) fn with_last(
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) rows: Vec<HaltCounts>,
-    /// vCPUs of VMs that the reading before had met and this one has not: they are gone, and the ends of
-    /// their threads were not seen.
+    /// vCPUs of VMs that the reading before had met and this one has not: gone, their threads' ends not seen.
     pub(super) gone: Vec<Place>,
 }
 

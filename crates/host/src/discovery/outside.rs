@@ -58,8 +58,7 @@ fn found(root: &Root, pid: Pid) -> Option<OutsideVmm> {
     })
 }
 
-/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`, from 3 on. The name in field 2 may hold spaces and
-/// brackets.
+/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`, from 3 on: field 2 may hold spaces and brackets.
 pub(super) fn field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();

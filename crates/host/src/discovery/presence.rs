@@ -118,8 +118,7 @@ impl Presence {
         self.look_at_work(now_ns);
     }
 
-    /// Notes which processes have ended, and looks at those VMs whose turn it is. `facts` are those that have come of
-    /// late.
+    /// Notes which processes have ended, and looks at those VMs whose turn it is. `facts` are those come of late.
     pub(crate) fn look(&mut self, facts: &Facts, now_ns: u64) {
         let vms = &self.roster.roster().vms;
         let gone = self.living.look(&self.root, vms, now_ns);

@@ -110,8 +110,7 @@ fn nothing(_: &Arguments) -> Option<String> {
     None
 }
 
-/// The number at the end of a name that says `vcpu`: `fc_vcpu 0`, `vcpu0`, `crosvm_vcpu0`, `vcpu-0`,
-/// `kvm-vcpu-0`.
+/// The number at the end of a name that says `vcpu`: `fc_vcpu 0`, `crosvm_vcpu0`, `kvm-vcpu-0`.
 fn vcpu_by_number(comm: &str) -> Option<VcpuId> {
     let lower = comm.to_ascii_lowercase();
     let (_, rest) = lower.rsplit_once("vcpu")?;

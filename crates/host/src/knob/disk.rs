@@ -50,8 +50,7 @@ pub(super) fn set_outside(path: &Path) -> Result<(), KnobError> {
     effect().map_err(failed("ask", path))
 }
 
-/// Puts a small file of ours in the place of another, or where none was: a reader sees one or the
-/// other, whole.
+/// Puts a small file of ours in the place of another, or where none was: a reader sees one of them, whole.
 pub(super) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), KnobError> {
     let temporary = temporary(path);
     let written = effect().and_then(|()| make(&temporary, text, mode));
@@ -89,8 +88,7 @@ fn temporary(path: &Path) -> PathBuf {
     path.with_extension("haltwise-new")
 }
 
-/// Makes a file that is not there yet; what lies there from an earlier crash goes first, and a link is
-/// never followed.
+/// Makes a file that is not there yet; what an earlier crash left goes first, and a link is never followed.
 fn make(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

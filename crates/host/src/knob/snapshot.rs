@@ -127,8 +127,7 @@ pub struct Proposal {
 }
 
 impl Snapshot {
-    /// Changes that a request takes. Fails where a parameter does not exist, is read-only, or was modified externally and
-    /// is not to be taken over.
+    /// Changes that a request takes. Fails where a parameter does not exist, is read-only, or was modified externally.
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
         let mut wanted = request.wanted.clone();
         // Ceilings first: a VM that gets its own never follows the new halt_poll_ns.

@@ -32,8 +32,7 @@ pub struct InGuest {
 #[serde(rename_all = "kebab-case")]
 pub enum BootFile {
     Modprobe,
-    /// Written through sysfs at boot: for a `kvm` that is built in, or loaded from an initramfs that
-    /// does not have the other file.
+    /// Written through sysfs at boot: for a `kvm` built in, or of an initramfs without the other file.
     Tmpfiles,
 }
 

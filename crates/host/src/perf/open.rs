@@ -64,8 +64,7 @@ fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
     let text = filter.as_ptr().cast_mut().cast();
     // SAFETY: this request takes the address of a text; `filter` outlives the call below.
     let request = unsafe { IntegerSetter::<SET_FILTER>::new_pointer(text) };
-    // SAFETY: `counter` is an open perf event. The kernel reads the text up to its NUL and writes
-    // nothing.
+    // SAFETY: `counter` is an open perf event. The kernel reads the text up to its NUL, and writes nothing.
     unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
 }
 
@@ -108,14 +107,10 @@ pub(super) fn explain(cpu: u32) -> impl FnOnce(io::Error) -> CollectError {
 }
 
 pub(crate) fn refused(what: String, source: io::Error) -> CollectError {
-    refused_to(what, source, rights::may_trace_now())
-}
-
-fn refused_to(what: String, source: io::Error, may_trace: bool) -> CollectError {
     match Errno::from_io_error(&source) {
         Some(Errno::PERM | Errno::ACCESS) => CollectError::Denied {
             what,
-            need: lacking(may_trace),
+            need: lacking(rights::may_trace_now()),
         },
         Some(Errno::NOENT | Errno::NODEV | Errno::NOSYS | Errno::OPNOTSUPP) => {
             CollectError::Unsupported {
@@ -124,39 +119,5 @@ fn refused_to(what: String, source: io::Error, may_trace: bool) -> CollectError 
             }
         }
         _ => CollectError::Failed { what, source },
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    fn told(errno: Errno, may_trace: bool) -> String {
-        refused_to("x".into(), errno.into(), may_trace).to_string()
-    }
-
-    #[test]
-    fn each_refusal_says_what_it_takes() {
-        let unknown = explain(3)(Errno::INVAL.into());
-        assert_eq!(
-            unknown.to_string(),
-            "open tracepoints on CPU 3: not offered by this kernel"
-        );
-        assert_eq!(
-            told(Errno::ACCESS, false),
-            "x: not permitted (needs CAP_PERFMON)"
-        );
-        // The right is there: its ring may not lock as much memory.
-        assert_eq!(
-            told(Errno::PERM, true),
-            "x: not permitted (needs more locked memory: CAP_IPC_LOCK, or a larger \
-             kernel.perf_event_mlock_kb)"
-        );
-        assert_eq!(
-            told(Errno::OPNOTSUPP, false),
-            "x: not offered by this kernel"
-        );
-        assert_eq!(told(Errno::MFILE, false), "x");
-        assert!(is_gone(&Errno::NODEV.into()));
     }
 }

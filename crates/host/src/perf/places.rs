@@ -81,8 +81,7 @@ impl Places {
         ended.len()
     }
 
-    /// Looks at all processes: learns new VMs and forgets those that ended. Gives the threads that
-    /// are gone.
+    /// Looks at all processes: learns new VMs and forgets those that ended. Gives the threads that are gone.
     pub(super) fn scan(&mut self) -> Result<Vec<Tid>, RootError> {
         let scan = discovery::scan(&self.vms.root)?;
         self.denied = scan.denied;

@@ -132,8 +132,7 @@ fn function<S: Sym<Endian = Endianness>>(
 }
 
 impl Functions {
-    /// Reads which functions lie where: none in a file that is no ELF file, for code that a VMM made itself has no names
-    /// anywhere.
+    /// Reads which functions lie where: none in a file that is no ELF file, as of code that a VMM made itself.
     pub(super) fn read(source: &impl Source) -> Result<Self, Refusal> {
         let parts = ReadCache::new(source.clone());
         let length = (&parts).len().map_err(malformed)?;

@@ -38,8 +38,7 @@ pub(super) enum Answer {
     Refused(Refusal),
 }
 
-/// Which file it is, by device and number: one of the host, or one that only this mapping of a process is known to
-/// have.
+/// Which file it is, by device and number: one of the host, or one known of this mapping of a process alone.
 type Key = ((u32, u32), u64, Option<(u32, u64)>);
 
 #[derive(Debug)]

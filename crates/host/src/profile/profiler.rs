@@ -285,8 +285,7 @@ fn explain_event(event: Event, error: std::io::Error) -> CollectError {
     refused(format!("sample {event}"), error)
 }
 
-/// The ring of one of so many CPUs: from 256 KiB, where a sample of the deepest stacks takes 2 KiB, to
-/// 2 MiB.
+/// The ring of one of so many CPUs: from 256 KiB (a sample of the deepest stacks takes 2 KiB) to 2 MiB.
 fn ring_bytes(cpus: usize) -> usize {
     let share = (16_usize << 20) / cpus.max(1);
     share

@@ -13,8 +13,7 @@ const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 const CPUMODE: u16 = 7;
 
-/// From here on, a number in a call chain is no address, but says whose the next ones are
-/// (`PERF_CONTEXT_MAX`).
+/// From here on, a number in a call chain says whose the next ones are (`PERF_CONTEXT_MAX`).
 const CONTEXTS: u64 = 0u64.wrapping_sub(4095);
 const CONTEXT_KERNEL: u64 = 0u64.wrapping_sub(128);
 const CONTEXT_USER: u64 = 0u64.wrapping_sub(512);

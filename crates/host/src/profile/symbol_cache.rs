@@ -40,12 +40,12 @@ impl SymbolCache {
         let Some(whose) = sampled_threads.whose(raw.pid, raw.tid) else {
             return;
         };
-        if let Some(name) = sampled_threads.name(raw.pid, raw.tid) {
+        if sampled_threads.is_new(raw.pid, raw.tid) {
             rows.threads.push(Thread {
                 vm: Some(whose.vm),
                 pid: Pid(raw.pid),
                 tid: Tid(raw.tid),
-                name,
+                name: sampled_threads.name(raw.pid, raw.tid),
             });
         }
         let stack = self.stack(raw, symbols, rows);
@@ -273,16 +273,18 @@ impl SampledThreads {
         Some(vcpu.copied().unwrap_or(Whose { vm, vcpu: None }))
     }
 
-    /// The name of a thread, if it is met for the first time; none if the thread was gone.
-    pub(super) fn name(&mut self, pid: u32, tid: u32) -> Option<Option<String>> {
-        if self.named.contains(&(pid, tid)) {
-            return None;
-        }
+    /// Whether a thread is met for the first time.
+    fn is_new(&mut self, pid: u32, tid: u32) -> bool {
         if self.named.len() >= THREADS_REMEMBERED {
             self.named.clear();
         }
-        self.named.insert((pid, tid));
-        Some(self.root.value(format!("proc/{pid}/task/{tid}/comm")).ok())
+        self.named.insert((pid, tid))
+    }
+
+    /// The name of a thread; `None` if the thread is gone.
+    fn name(&self, pid: u32, tid: u32) -> Option<String> {
+        let comm = format!("proc/{pid}/task/{tid}/comm");
+        self.root.value(comm).ok()
     }
 }
 

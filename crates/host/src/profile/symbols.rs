@@ -188,8 +188,7 @@ pub(super) struct Function<'a> {
 }
 
 impl Kallsyms {
-    /// Reads the file: lines `address type name [module]`. Other lines are left out, and so are hidden
-    /// addresses (0).
+    /// Reads lines `address type name [module]`. Others are left out, and so are hidden addresses (0).
     pub(super) fn parse(text: &str) -> Self {
         let mut lines: Vec<Line<'_>> = text.lines().filter_map(line).collect();
         // The best readable of several names of one address.

@@ -48,8 +48,7 @@ mod filter {
         SeccompRule, TargetArch,
     };
 
-    /// Reads, memory, time, and the end. `exit_group` and `rt_sigreturn` are how a process ends by itself and
-    /// comes back from a handler.
+    /// Reads, memory, time, the end of a process (`exit_group`) and of a handler (`rt_sigreturn`).
     const READER: [libc::c_long; 22] = [
         libc::SYS_read,
         libc::SYS_pread64,

@@ -117,8 +117,7 @@ impl Rights {
         has_either(self.effective, TO_LOAD)
     }
 
-    /// May read the raw data of tracepoints on whole CPUs (`perf_paranoid_tracepoint_raw` in
-    /// `include/linux/perf_event.h`).
+    /// May read the raw data of tracepoints on whole CPUs (`perf_paranoid_tracepoint_raw` of Linux).
     pub fn may_trace(&self) -> bool {
         has_either(self.effective, CapabilitySet::PERFMON)
             || self.perf_event_paranoid.is_some_and(|level| level < 0)

@@ -106,18 +106,3 @@ fn send(cpu: u32, line: &Line) -> io::Result<Vec<u64>> {
     }
     done.map(|()| times)
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn a_repetition_is_the_rounds_with_an_ipi_less_those_without() {
-        assert_eq!(
-            of_repetition(&[3_000, 500, 2_900, 400, 9_000, 450]),
-            Some(2_550.0)
-        );
-        assert!(is_open(1) && !is_open(2));
-        assert_eq!(ROUNDS % (2 * SIGNALS as u64), 0);
-    }
-}
