@@ -241,7 +241,10 @@ impl Capture {
             let of_roster = !Table::STREAMED.contains(&table);
             let never_there = table.is_optional() && !self.info.tables.contains_key(table.as_str());
             if !(of_roster && state == State::Recording || never_there) {
-                let path = expected_file(&self.directory, table, state);
+                let path = self.directory.join(match state {
+                    State::Recording => table.stream_file(),
+                    State::Complete => table.parquet_file(),
+                });
                 self.notes.push(Note::MissingTable { table, path });
             }
             return;
@@ -344,13 +347,6 @@ pub(crate) fn file_of(directory: &Path, table: Table, state: State) -> Option<Ta
         _ => return None,
     };
     Some(TableFile { table, path })
-}
-
-fn expected_file(directory: &Path, table: Table, state: State) -> PathBuf {
-    directory.join(match state {
-        State::Recording => table.stream_file(),
-        State::Complete => table.parquet_file(),
-    })
 }
 
 /// Whether a recorder holds the lock that [`crate::recording::Recording::create`] takes.

@@ -8,7 +8,7 @@ use crate::error::CaptureReadError;
 use crate::info::{Intact, State};
 use crate::laws::Law;
 use crate::note::Note;
-use crate::salvage::Salvage;
+use crate::repair::Salvage;
 use crate::sums::{Mismatch, damaged_blocks};
 use crate::table::Table;
 use crate::tables::{Row, of_table};

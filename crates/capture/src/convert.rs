@@ -175,14 +175,16 @@ fn convert_table<'a, R: Row>(
     }
     let mut batches = rows_of::<R>(batches);
     let batches = iter::from_fn(move || {
-        let placed = |mut rows: Vec<R>| {
+        let encode = |mut rows: Vec<R>| {
             if let Some(places) = places {
-                rows.iter_mut().for_each(|row| row.place(places));
+                for row in &mut rows {
+                    row.place(places);
+                }
             }
             encoded(&rows)
         };
         let rows = batches.next_batch()?;
-        Some(rows.map_err(CaptureWriteError::from).and_then(placed))
+        Some(rows.map_err(CaptureWriteError::from).and_then(encode))
     });
     write_parquet(directory, info, table, batches).map(Some)
 }

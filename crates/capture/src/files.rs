@@ -3,13 +3,6 @@
 //! haltwise runs as root beside people who own directories of their own, so a name proves nothing. A FIFO
 //! would wait for ever, a link would lead anywhere.
 //!
-//! | module | for |
-//! |---|---|
-//! | [`directory`] | a capture being written: a descriptor below which names are opened, exclusively and without following links |
-//! | [`disk`] | a file of a capture being written, and what a disk may refuse |
-//! | [`output`] | a single file: a plan, a page, an export, a line added to a ledger |
-//! | this | reading |
-//!
 //! Outputs are for their owner alone: captures hold command lines, and names of files and functions. The owner is the
 //! user who has run haltwise by `sudo`, if that is so: given by descriptor, never by name. That needs `CAP_CHOWN`, and
 //! `CAP_DAC_OVERRIDE` for as long as files are made in a directory that was given away.

@@ -6,7 +6,6 @@
 //!
 //! Not here: what a row means, and whether the bytes of a file are those that were written.
 
-mod counts;
 mod halts;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -39,7 +39,6 @@ pub mod recording;
 pub mod repair;
 pub mod ring;
 pub mod rows;
-mod salvage;
 mod seal;
 mod spare;
 mod stream;

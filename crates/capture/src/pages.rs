@@ -148,8 +148,6 @@ struct Chunk<R> {
     at: u64,
     end: u64,
     codec: Option<Codec>,
-    /// Header of the page whose bytes come next, if it was read.
-    header: Option<Header>,
 }
 
 impl<R: ChunkReader> Chunk<R> {
@@ -164,15 +162,11 @@ impl<R: ChunkReader> Chunk<R> {
             at: start,
             end,
             codec,
-            header: None,
         })
     }
 
     /// The header of the next page that holds values.
     fn next_header(&mut self) -> Result<Option<Header>, ParquetError> {
-        if let Some(header) = self.header.take() {
-            return Ok(Some(header));
-        }
         while self.at < self.end {
             let (header, bytes) = Header::read(&self.file, self.at, self.end - self.at)?;
             self.at += bytes;
@@ -217,8 +211,10 @@ impl<R: ChunkReader> PageReader for Chunk<R> {
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.header = self.next_header()?;
-        Ok(self.header.as_ref().map(|header| PageMetadata {
+        let at = self.at;
+        let header = self.next_header()?;
+        self.at = at;
+        Ok(header.map(|header| PageMetadata {
             num_rows: header.rows().map(|rows| rows as usize),
             num_levels: Some(header.values() as usize),
             is_dict: header.kind() == Some(PageType::DICTIONARY_PAGE),

@@ -139,17 +139,15 @@ impl Tables {
 
     /// How long was polled: since the start, or between snapshots where there are several.
     fn polled(&self) -> Option<String> {
-        let vcpus = self.sum(&["halt_poll_success_ns", "halt_poll_success_ns.sum"]);
-        let (success, fail) = match vcpus {
-            Some(success) => (
-                success,
-                self.sum(&["halt_poll_fail_ns", "halt_poll_fail_ns.sum"])?,
-            ),
-            None => (
-                self.sum(&["haltpoll.success.time"])?,
-                self.sum(&["haltpoll.fail.time"])?,
-            ),
+        let of = |how: &str| {
+            let (kvm, libvirt) = (
+                format!("halt_poll_{how}_ns"),
+                format!("haltpoll.{how}.time"),
+            );
+            let of_kvm = self.sum(&[&kvm, &format!("{kvm}.sum")]);
+            of_kvm.or_else(|| self.sum(&[&libvirt]))
         };
+        let (success, fail) = (of("success")?, of("fail")?);
         let polled = success.sum.saturating_add(fail.sum);
         let seconds = |ns: u64| match ns {
             0..10_000_000_000 => Nanos(ns).to_string(),

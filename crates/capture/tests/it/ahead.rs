@@ -50,12 +50,3 @@ fn rows_decoded_ahead_are_the_rows_up_to_the_same_error() {
     }
     assert!(errors > 20, "only {errors} of 39 damages were noticed");
 }
-
-#[test]
-fn who_takes_only_some_does_not_wait_for_the_rest() {
-    let dir = recorded(&some_halts(300_000));
-    for taken in [0, 1, 20_000] {
-        let rows = Capture::open(dir.path()).unwrap().halts().unwrap();
-        assert_eq!(rows.ahead().take(taken).count(), taken);
-    }
-}
