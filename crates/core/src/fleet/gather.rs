@@ -1,6 +1,6 @@
 //! Tables added up, in any order and to the unit.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::cell::{Cell, Costed, Places};
@@ -48,6 +48,7 @@ impl CaptureOf {
     }
 
     /// The unit that a capture, or a smaller unit, is of: only what it has in common with all of that unit is left.
+    #[must_use]
     pub fn at(&self, level: Level) -> Unit {
         let mut unit = self.clone();
         unit.end_unix_ns = 0;
@@ -77,7 +78,7 @@ pub struct Part {
     pub rows: u64,
     /// Hashes of all that is in a row: the same sums of the same VM under the same setting are the same halts. Two VMs of
     /// one name have other sums.
-    seen: HashSet<u64>,
+    seen: BTreeSet<u64>,
     /// The host of a row that came twice.
     twice: Option<String>,
 }
@@ -90,7 +91,7 @@ impl Part {
             captures: BTreeMap::new(),
             unknown: 0,
             rows: 0,
-            seen: HashSet::new(),
+            seen: BTreeSet::new(),
             twice: None,
         }
     }
@@ -116,7 +117,7 @@ impl Part {
                     self.twice = Some(host.name.clone());
                 }
             }
-            // What was recorded, and bounds for other goals.
+            // Recorded rows and bounds for other goals are not compared.
             if !kind.has_knobs() && Kind::oracle(cost.latency_weight_milli) != Some(kind) {
                 continue;
             }
