@@ -33,7 +33,7 @@ use crate::recommend::{Looking, Tuned};
 use crate::report::view::Report;
 use crate::{diff, exits, explain, now, profile, report};
 
-/// What a page has besides its capture.
+/// Additions to the page, besides its capture.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PageOptions {
     /// Page: add a comparison with this capture, as `haltwise diff`

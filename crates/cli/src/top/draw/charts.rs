@@ -192,7 +192,10 @@ pub(super) fn parts(model: &Model, key: Key, vcpus: u64, area: Rect) -> Vec<Line
         .map(|((_, ns), (mark, _))| (*mark, *ns))
         .collect();
     let bar = stacked(&marked, usize::from(area.width.saturating_sub(2)));
-    let bar = (total > 0).then(|| format!("[{bar}]")).unwrap_or_default();
+    let bar = match total {
+        0 => String::new(),
+        _ => format!("[{bar}]"),
+    };
     let legend = named.into_iter().filter(|((_, ns), _)| *ns > 0);
     let legend = legend.map(|((_, ns), (mark, name))| {
         let text = format!("{mark} {name} {}", percent(ns as f64, total as f64));
