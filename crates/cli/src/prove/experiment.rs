@@ -24,12 +24,12 @@ use haltwise_host::collector::CollectOptions;
 use haltwise_host::discovery;
 use haltwise_host::root::Root;
 
+use super::ProofRequest;
 use super::command::with_ceiling;
 use super::parameters::Parameters;
 use super::scopes::Tallies;
 use super::sides::Sides;
 use super::watch::{End, Plan, Watched, Watcher};
-use super::ProofRequest;
 use crate::SEED;
 use crate::collect::attach::{attach, attach_idle};
 use crate::collect::interrupt::Interrupt;
