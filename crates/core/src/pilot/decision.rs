@@ -6,7 +6,6 @@ use crate::kvm::Knobs;
 use crate::stats::Interval;
 
 crate::names! {
-    /// Kind of a decision.
     pub enum Kind {
         /// It observes, and would try a setting.
         WouldSet = "would-try",
@@ -30,7 +29,6 @@ crate::names! {
 }
 
 impl Kind {
-    /// Whether it is one of many within a trial.
     pub fn is_period(self) -> bool {
         matches!(self, Self::On | Self::Off)
     }
@@ -41,10 +39,8 @@ impl Kind {
     }
 }
 
-/// A change of a setting, and its inverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// The setting in force.
     pub from: Knobs,
     pub to: Knobs,
     /// The change before this one failed, and may have been made nevertheless: then `to` is in force already, or what the
@@ -58,7 +54,6 @@ pub struct Decision {
     pub scope: Scope,
     /// The change to make, if any; for a pilot that only observes, the change that the pilot would make.
     pub change: Option<Change>,
-    /// Whether it is to be made.
     pub is_made: bool,
     pub why: String,
     /// Change of the cost of a halt, as a share, as predicted.
@@ -67,7 +62,6 @@ pub struct Decision {
     pub measured: Option<Interval>,
 }
 
-/// Why a change was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("it was set by others since")]
@@ -80,7 +74,6 @@ pub enum Refusal {
     Failed(String),
 }
 
-/// Facts that are wanted next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Counted since the start: what was wanted before is something else, whatever it was.

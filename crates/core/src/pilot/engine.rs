@@ -48,16 +48,12 @@ const OF_LOOK: usize = 16_384;
 /// Inputs of the pilot, which keeps them: `limits` and `memory` change while it runs.
 #[derive(Debug)]
 pub struct Setup<E> {
-    /// Source of facts.
     pub evidence: E,
     pub rule: Rule,
-    /// Limits of the pilot.
     pub limits: Limits,
-    /// Memory from the last run of the pilot.
     pub memory: Memory,
     /// How far predictions were off in earlier proofs on this host.
     pub proofs: Errors,
-    /// Draws the order of periods.
     pub seed: u64,
 }
 
@@ -82,7 +78,6 @@ pub struct Pilot<E: Evidence> {
     counted_ns: [u64; 2],
     /// CPU pressure of the last three readings with counts, where it is known.
     pressures: [Option<f64>; 3],
-    /// When anything was set last.
     changed_ns: u64,
     budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
@@ -95,7 +90,6 @@ pub struct Pilot<E: Evidence> {
 }
 
 impl<E: Evidence> Pilot<E> {
-    /// Before the first reading.
     pub fn new(setup: Setup<E>) -> Self {
         Self {
             may_restore: setup.limits.may_act,
@@ -174,7 +168,6 @@ impl<E: Evidence> Pilot<E> {
         self.counted(decisions)
     }
 
-    /// Takes in the result of a change.
     pub fn made(
         &mut self,
         clock_ns: u64,
@@ -194,7 +187,6 @@ impl<E: Evidence> Pilot<E> {
         self.counted(decisions)
     }
 
-    /// The facts that are to be collected now.
     pub fn wanted(&self) -> Option<&Wanted> {
         self.collecting.as_ref().map(|(_, wanted)| wanted)
     }
@@ -224,7 +216,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// State that is to be known after a restart.
     pub fn memory(&self) -> Memory {
         Memory {
             targets: (self.targets.values())
@@ -352,7 +343,6 @@ impl<E: Evidence> Pilot<E> {
         known.map(|known| known.regret.saved_ns().value).sum()
     }
 
-    /// The target that is on trial.
     pub fn on_trial(&self) -> Option<Scope> {
         let mut targets = self.targets.values();
         Some(targets.find(|it| it.trial().is_some())?.scope)

@@ -11,7 +11,6 @@ pub struct Question {
     pub scope: Scope,
     /// In force: the host's parameters, with the VM's own ceiling as `halt_poll_ns` where it is about one.
     pub in_force: Knobs,
-    /// The setting that the pilot found, in the same way.
     pub found: Knobs,
     /// Weight of latency, in thousandths of CPU.
     pub weight_milli: u64,
@@ -19,11 +18,9 @@ pub struct Question {
     pub max_poll_cpu_percent: Option<f64>,
     /// Idle CPU time, in % of one CPU: polling can take no more than the idle time.
     pub idle_cpu_percent: Option<f64>,
-    /// The highest ceiling that may be set.
     pub max_ceiling_ns: u32,
 }
 
-/// The halts of one VM.
 #[derive(Debug)]
 pub struct OfVm<'a, C> {
     /// Weight of latency for the VM, in thousandths of CPU.
@@ -36,13 +33,11 @@ pub struct OfVm<'a, C> {
     pub tried: Vec<&'a C>,
 }
 
-/// Result of a look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub cost: Cost,
     /// Cost of a halt as recorded, in nanoseconds of CPU, with latency by the goal.
     pub cost_per_halt_ns: f64,
-    /// Halts in a second.
     pub halts_per_s: f64,
     /// Mean wake-up latency of a halt, in nanoseconds.
     pub latency_mean_ns: f64,
@@ -77,11 +72,9 @@ impl Choice {
     }
 }
 
-/// Result of a period of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Measured {
     pub halts: u64,
-    /// Cost of the halts, in nanoseconds of CPU.
     pub cost_ns: f64,
     /// Cost of a halt; `None` where the time polled was not recorded.
     pub per_halt_ns: Option<f64>,
@@ -108,7 +101,6 @@ impl Measured {
 pub const EXCERPT: usize = 256;
 
 pub trait Evidence {
-    /// A stretch of full facts of one VM.
     type Chunk: std::fmt::Debug;
 
     /// Learns what a stretch says of the whole host.

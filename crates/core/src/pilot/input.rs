@@ -10,7 +10,6 @@ use crate::replay::GoalName;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// The ceiling of a VM.
     Vm(VmKey),
     #[default]
     Host,
@@ -20,7 +19,6 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
     pub host: HostSeen,
-    /// Readings of the running VMs.
     pub vms: Vec<VmSeen>,
     /// Whether these readings hold new counts; if so, a VM without counts could not be read.
     pub counted: bool,
@@ -30,7 +28,6 @@ pub struct Seen {
 pub struct HostSeen {
     /// Its parameters; `None` where they cannot be read.
     pub knobs: Option<Knobs>,
-    /// They can be written.
     pub is_writable: bool,
     /// Parameters that this program has set, and the parameters before, as the journal has them.
     pub held: Option<Held<Knobs>>,
@@ -39,7 +36,6 @@ pub struct HostSeen {
     pub busy_cpus: Option<f64>,
     /// How long tasks waited for a CPU (PSI).
     pub cpu_pressure: Pressure,
-    /// A scheduler of `sched_ext` runs.
     pub sched_ext: bool,
     /// CPU time that this program has taken since it started, with its programs in the kernel.
     pub own_cpu_ns: u64,
@@ -51,14 +47,12 @@ pub enum Pressure {
     /// Not yet, or not just now: it is the difference of two readings.
     #[default]
     NotYet,
-    /// The kernel does not account it.
     NotThere,
     /// Share of the time since the last reading for which some task waited for a CPU.
     Share(f64),
 }
 
 impl Pressure {
-    /// The share, where it is known.
     pub fn share(self) -> Option<f64> {
         match self {
             Self::Share(share) => Some(share),
@@ -70,9 +64,7 @@ impl Pressure {
 /// The journal's record of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held<S> {
-    /// Before this program set it.
     pub before: S,
-    /// The setting that this program set.
     pub ours: S,
 }
 
@@ -81,7 +73,6 @@ pub struct VmSeen {
     pub key: VmKey,
     pub name: String,
     pub vcpus: u64,
-    /// Its goal; `None`: it is left alone.
     pub goal: Option<Goal>,
     pub ceiling: Ceiling,
     /// Its VMM has answered; if not, the ceiling is what it said, or was set, before.
@@ -120,7 +111,6 @@ impl Ceiling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub interval_ns: u64,
-    /// Halts that ended.
     pub halts: u64,
     /// Those of them that slept.
     pub blocks: u64,
@@ -152,7 +142,6 @@ impl Counts {
         self.per_s(self.poll_ns) / 1e9
     }
 
-    /// A count in a second.
     pub fn per_s(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.interval_ns.max(1) as f64
     }
@@ -168,7 +157,6 @@ pub struct Goal {
 }
 
 impl Default for Goal {
-    /// Both count the same.
     fn default() -> Self {
         Self {
             name: GoalName::Balanced.as_str().to_owned(),
@@ -177,7 +165,6 @@ impl Default for Goal {
     }
 }
 
-/// The goal of VMs whose name is like a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoalOfVms {
     /// A name of the VM, or a pattern with `*` and `?`.
@@ -188,7 +175,6 @@ pub struct GoalOfVms {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Goals {
-    /// Goal of VMs that no pattern fits.
     pub of_all: Goal,
     /// By pattern; the first that fits counts.
     pub of_vms: Vec<GoalOfVms>,
@@ -211,9 +197,7 @@ impl Goals {
 pub struct Limits {
     /// It may change settings; if not, it says what it would do.
     pub may_act: bool,
-    /// It may set ceilings of VMs.
     pub ceilings: bool,
-    /// Whether it may set the host's parameters.
     pub parameters: Parameters,
     /// The most that polling may take, in % of one CPU for all VMs together.
     pub max_poll_cpu_percent: Option<f64>,
@@ -228,7 +212,6 @@ pub enum Parameters {
     Never,
     /// While no VM follows them that is to be left alone.
     Unshared,
-    /// Always.
     Shared,
 }
 

@@ -30,7 +30,6 @@ pub(super) struct Member<C> {
     pub(super) seen: VmSeen,
     pub(super) view: View,
     pub(super) chunks: VecDeque<C>,
-    /// Excerpts of its last trial.
     pub(super) tried: [Option<C>; TRIED],
     /// The last counts that could be true.
     pub(super) counts: Option<Counts>,
@@ -103,7 +102,6 @@ impl<C> Member<C> {
         self.counts.map_or(0, |counts| counts.halts)
     }
 
-    /// It has not been readable for a while.
     pub(super) fn is_blind(&self) -> bool {
         self.blind >= BLIND || self.empty_looks >= BLIND
     }

@@ -12,7 +12,6 @@ use crate::stats::{Interval, percentile_of_sorted};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Memory {
     pub targets: Vec<OfTarget>,
-    /// How far predictions were off.
     pub errors: Errors,
 }
 
@@ -28,7 +27,6 @@ pub struct OfTarget {
     pub known: Known,
     /// How long ago it was changed, within the last hour, in nanoseconds.
     pub changed_ago_ns: Vec<u64>,
-    /// For how long nothing is tried.
     pub waits_ns: u64,
     /// Another program has set it since: it is left alone until asked again.
     pub hands_off: bool,
@@ -40,13 +38,9 @@ pub struct OfTarget {
 /// Measurements of a target, which count for the goals of its VMs alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Known {
-    /// Measured effect of the setting kept.
     pub measured: Option<Interval>,
-    /// Loss and gain so far.
     pub regret: Regret,
-    /// How often in a row a trial has failed.
     pub failed: u32,
-    /// Settings proven in earlier phases.
     pub proven: Vec<Proven>,
 }
 
@@ -56,7 +50,6 @@ pub struct Proven {
     /// Logarithms of the mean gap, and of halts in a second.
     pub load: [f64; 2],
     pub knobs: Knobs,
-    /// Measured effect of the setting, as a share.
     pub measured: Interval,
 }
 
@@ -68,7 +61,6 @@ const PROVEN: usize = 16;
 const ALIKE: f64 = 0.25;
 
 impl Proven {
-    /// Whether it was proven for such a load.
     pub fn is_for(&self, load: [f64; 2]) -> bool {
         self.load
             .iter()
@@ -94,7 +86,6 @@ pub const MOST: f64 = 0.03;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Regret {
     pub actual_ns: f64,
-    /// As it would have been under the setting found.
     pub found_ns: f64,
     /// The least and the most that it would have been.
     pub found_ends_ns: [f64; 2],
@@ -132,12 +123,10 @@ impl Regret {
         }
     }
 
-    /// Loss that is still allowed, in nanoseconds.
     pub fn allowance_ns(&self) -> f64 {
         self.found_ns * (1.0 + MOST) - self.actual_ns
     }
 
-    /// Savings, in nanoseconds.
     pub fn saved_ns(&self) -> Interval {
         Interval {
             value: self.found_ns - self.actual_ns,
@@ -165,7 +154,6 @@ const ENOUGH: usize = 10;
 
 const KEPT: usize = 64;
 
-/// Errors of predictions, as shares.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Errors(Vec<f64>);
 
@@ -190,7 +178,6 @@ impl Errors {
         all
     }
 
-    /// At most so many of them are so large.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

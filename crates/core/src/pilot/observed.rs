@@ -10,12 +10,10 @@ use crate::kvm::Knobs;
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) members: Vec<VmKey>,
-    /// The setting in force.
     pub(super) now: Knobs,
     pub(super) ceiling: Ceiling,
     /// The host's parameters as they would be without the pilot: a VM without a ceiling of its own follows them.
     pub(super) without: Knobs,
-    /// The journal's record of it.
     pub(super) held: Option<Held<Knobs>>,
     /// The last reading had it, and its VMM has answered.
     pub(super) has_answered: bool,
@@ -24,7 +22,6 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// Those of its VMs that are among these.
     pub(super) fn members_of<'a, M>(
         &'a self,
         all: &'a BTreeMap<VmKey, M>,

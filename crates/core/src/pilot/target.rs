@@ -30,7 +30,6 @@ pub(super) enum State {
     Kept,
     /// The setting found is restored, or is to be; nothing is tried for a while.
     BackOff,
-    /// Another program set it.
     HandsOff,
 }
 
@@ -65,7 +64,6 @@ const RESTORE_DOUBLED: u32 = 6;
 /// A target of several VMs is weighed again when one in so many of them was looked at: that plays the halts of all.
 const OF_MEMBERS: usize = 8;
 
-/// A setting that is to be restored, until it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Owed {
     pub(super) to: Knobs,
@@ -82,7 +80,6 @@ impl Owed {
         self.failed = self.failed.saturating_add(1);
     }
 
-    /// Whether restoring may be tried now.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         self.again_ns <= now_ns.saturating_add(RESTORE_AGAIN_NS / 2)
     }
@@ -105,7 +102,6 @@ pub(super) struct Ended {
     pub(super) pressure: Option<f64>,
 }
 
-/// State of one target.
 #[derive(Debug, Default)]
 pub(super) struct Target {
     pub(super) scope: Scope,
@@ -126,7 +122,6 @@ pub(super) struct Target {
     pub(super) owed: Option<Owed>,
     pub(super) pause: Pause,
     pub(super) answer: Option<Answer>,
-    /// The answer has not been considered yet.
     pub(super) is_new: bool,
     /// Looks at its VMs that its answer does not rest on yet.
     looks: usize,
@@ -140,15 +135,12 @@ pub(super) struct Target {
     pub(super) decided: Option<(Kind, u64)>,
 }
 
-/// Origin of the setting in force.
 #[derive(Debug, PartialEq)]
 pub(super) enum SetBy {
-    /// The pilot, or it was found.
     Known,
     /// Another program, of which the target takes it as found; or a change of the pilot's that failed and was made
     /// nevertheless: facts of before are of another setting.
     Moved(&'static str),
-    /// Another program, in words.
     Another(String),
 }
 
@@ -313,7 +305,6 @@ impl Target {
         })
     }
 
-    /// All settings that it had, has, or is to have.
     fn settings_mut(&mut self) -> impl Iterator<Item = &mut Knobs> {
         let on_trial = match &mut self.state {
             State::Trial(trial) => Some([&mut trial.from, &mut trial.choice.knobs]),
@@ -483,7 +474,6 @@ impl Target {
         self.since_ns = now_ns;
     }
 
-    /// A setting is to be restored.
     pub(super) fn owe(&mut self, to: Knobs) {
         self.owed = Some(Owed {
             to,
@@ -491,7 +481,6 @@ impl Target {
         });
     }
 
-    /// The setting found is to be restored.
     pub(super) fn owe_found(&mut self, why: &str, now_ns: u64) {
         self.owe(self.found);
         self.become_(State::BackOff, why, now_ns);

@@ -57,9 +57,7 @@ pub(super) struct Trial {
     halts_per_s: f64,
     /// CPU pressure when it began, where that was known.
     pub(super) pressure: Option<f64>,
-    /// Periods in the order in which they are taken.
     blocks: Vec<Block>,
-    /// Measurements of the periods that are over.
     periods: Vec<Measured>,
 }
 
@@ -68,13 +66,11 @@ pub(super) enum Next {
     Period,
     Changed,
     Keep(Outcome),
-    /// It does not, and why.
     Back(Option<Outcome>, &'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
-    /// Change of the cost of a halt, as a share.
     pub(super) measured: Interval,
     /// Predicted less measured change, as a share, where something was predicted.
     pub(super) error: Option<f64>,

@@ -14,7 +14,6 @@ use crate::workload::SplitMix64;
 /// Divisor of a block: its first tenth, in which the window finds its length, does not count.
 pub const WARM_UP_PART: u64 = 10;
 
-/// Purpose of a block of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Block {
@@ -36,7 +35,6 @@ impl Block {
         }
     }
 
-    /// Whether it is measured under B.
     pub fn is_b(self) -> bool {
         self == Self::B
     }
@@ -76,7 +74,6 @@ impl Whole {
         Some(median_estimate(&values)?.median)
     }
 
-    /// The figure in one block minus that in another.
     fn difference(&self, one: usize, other: usize) -> Option<RankInterval> {
         let pairs = self.0.iter().map(|blocks| blocks[one] - blocks[other]);
         RankInterval::of(&pairs.collect::<Vec<f64>>())
@@ -87,11 +84,8 @@ impl Whole {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub figure: Figure,
-    /// Median of the blocks under A.
     pub a: f64,
-    /// Median of the blocks under B.
     pub b: f64,
-    /// Median of the control blocks.
     pub control: f64,
     /// B less A.
     pub effect: RankInterval,
@@ -99,7 +93,6 @@ pub struct Comparison {
     pub noise: RankInterval,
 }
 
-/// Result of the experiment for B.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "says")]
 pub enum Verdict {
@@ -118,7 +111,6 @@ pub enum Verdict {
     },
     /// There are too few rounds for any interval of 95 %.
     TooFewRounds {
-        /// Rounds that would be needed.
         needed: usize,
     },
 }
@@ -176,13 +168,10 @@ impl Comparison {
     }
 }
 
-/// One figure, predicted and measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     pub figure: Figure,
-    /// Median of what was predicted.
     pub predicted: f64,
-    /// Median of what was measured.
     pub measured: f64,
     /// Predicted less measured, round by round.
     pub error: RankInterval,

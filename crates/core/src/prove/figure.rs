@@ -63,7 +63,6 @@ impl Figure {
         Self::IpisSpared,
     ];
 
-    /// Whether blocks on that side can have it.
     pub fn is_of(self, side: Side) -> bool {
         match self {
             Self::HltExits | Self::Ipis | Self::IpisSpared | Self::ContextSwitches => {
@@ -74,7 +73,6 @@ impl Figure {
         }
     }
 
-    /// Unit of the figure.
     pub fn unit(self) -> Unit {
         match self {
             Self::Cost | Self::LatencyMean | Self::LatencyP50 | Self::LatencyP99 => Unit::Nanos,
@@ -89,11 +87,9 @@ impl Figure {
     }
 }
 
-/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Nanoseconds.
     Nanos,
     /// Hundredths of a whole.
     Percent,

@@ -31,7 +31,6 @@ pub struct GivenSetting {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// It is no policy at all.
     #[error(transparent)]
     Spec(#[from] SpecError),
     #[error(
@@ -64,7 +63,6 @@ pub enum SettingError {
     NotGuests { host: String },
 }
 
-/// A and B, two settings of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedPair {
     pub side: Side,

@@ -8,10 +8,8 @@ use crate::replay::session::{Plan, Played, Session, SessionError, Survey};
 use crate::replay::{Arrivals, Cost, Outcome};
 use crate::stats::Fold;
 
-/// Totals of the halts of one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// vCPUs that halted.
     pub vcpus: u64,
     pub recorded: Outcome,
     /// As replayed under the other setting; `None` where no sleep was recorded that would say how long

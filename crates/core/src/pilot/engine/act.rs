@@ -267,7 +267,6 @@ impl<E: Evidence> Pilot<E> {
         self.go_back(target, why, None, false)
     }
 
-    /// Leaves a target alone for good.
     pub(super) fn hands_off(&mut self, target: &mut Target, why: String) -> Decision {
         self.drop_period(target.scope);
         (target.owed, target.answer) = (None, None);
@@ -315,7 +314,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// A change was not made.
     pub(super) fn is_refused(&mut self, target: &mut Target, refusal: Refusal) -> Option<Decision> {
         match refusal {
             Refusal::Ended => self.abandon(target, "its VM has ended"),
@@ -354,7 +352,6 @@ impl<E: Evidence> Pilot<E> {
         target.back_off(target.trial_ns(), why, self.now_ns);
     }
 
-    /// Forgets the results of trials of these VMs.
     pub(super) fn forget_trials(&mut self, of: impl Fn(&VmKey) -> bool) {
         for (_, member) in self.members.iter_mut().filter(|(vm, _)| of(vm)) {
             member.tried = Default::default();
@@ -381,7 +378,6 @@ impl<E: Evidence> Pilot<E> {
         members.map(|(_, member)| member)
     }
 
-    /// No period of a target is recorded any more.
     pub(super) fn drop_period(&mut self, scope: Scope) {
         let collecting = &mut self.collecting;
         collecting.take_if(|(purpose, _)| *purpose == Purpose::Period(scope));

@@ -267,7 +267,6 @@ impl<E: Evidence> Pilot<E> {
         Ok(())
     }
 
-    /// Only observing, says which setting it would try.
     fn announce(&self, target: &mut Target, choice: Choice) -> Option<Decision> {
         if target.would.replace(choice.knobs) == Some(choice.knobs) {
             return None;
