@@ -13,7 +13,7 @@ use haltwise_experiments::experiment::recorder::Haltwise;
 use haltwise_experiments::experiment::registry::{EXPERIMENTS, find};
 use haltwise_experiments::experiment::{Experiment, verdicts};
 use haltwise_experiments::render;
-use haltwise_lab::interrupt::Interrupt;
+use haltwise_lab::event::Interrupt;
 use haltwise_lab::program::{self, print};
 
 const EXAMPLES: &str = "\

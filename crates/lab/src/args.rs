@@ -20,7 +20,7 @@ EXAMPLES:
   haltwise-lab run pingpong --vms 2 --vcpus 2 --duration 5s --name web
   haltwise-lab run tick --gap bimodal:0.8:100us:2ms --rounds 5000 --json
   haltwise-lab run exits --rounds 3
-  haltwise-lab run pingpong --halt-loop kvm:max=4ms --halts-out halts.csv";
+  haltwise-lab run pingpong --halt-loop kvm:max=4ms";
 
 /// Boots guests of a few instructions on real KVM and counts what they do
 #[derive(Debug, Parser)]
@@ -127,10 +127,6 @@ pub(crate) struct RunArgs {
     /// Let the host poll too for a `poller`, which else forbids it as a Linux guest does
     #[arg(long)]
     pub(crate) host_polls_too: bool,
-    /// Write every halt that the VMM handled as CSV: vm, vcpu, start, window, halt, poll, wake-up
-    /// latency in nanoseconds, and whether it slept
-    #[arg(long, value_name = "FILE", requires = "halt_loop")]
-    pub(crate) halts_out: Option<PathBuf>,
     /// Pin vCPU threads to these CPUs in turn [default: not pinned]
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub(crate) pin: Vec<u32>,

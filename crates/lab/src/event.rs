@@ -1,11 +1,13 @@
-//! An eventfd that both KVM and `poll` take: vmm-sys-util's, with `AsFd`.
+//! Files that `poll` takes: an eventfd that KVM takes too (vmm-sys-util's, with `AsFd`), and signals.
 
 #![expect(unsafe_code, reason = "an fd of a type without AsFd")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use signal_hook::consts::{SIGINT, SIGTERM};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 /// A counter in the kernel that can be added to, and taken down to zero.
@@ -70,5 +72,25 @@ impl Flag {
 impl AsFd for Flag {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+}
+
+/// Readable once SIGINT or SIGTERM has come. They no longer end the process by themselves.
+#[derive(Debug)]
+pub struct Interrupt(UnixStream);
+
+impl Interrupt {
+    pub fn new() -> io::Result<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        Ok(Self(reader))
+    }
+}
+
+impl AsFd for Interrupt {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }

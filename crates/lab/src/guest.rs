@@ -1,4 +1,4 @@
-//! The guests: programs of a few instructions in 16-bit real mode, one file each. `tests/golden/guests.txt` has their
+//! The guests: programs of a few instructions in 16-bit real mode. `tests/golden/guests.txt` has their
 //! disassembly, as `haltwise-lab list -v` prints it.
 //!
 //! All of them share one shape. Interrupts are off except at `sti; hlt`, so every interrupt ends
@@ -14,14 +14,11 @@
 //! vCPU whose thread does not get a CPU. Runs say how many of their HLTs that may concern.
 
 pub mod exits;
-pub mod hop;
-pub mod idle;
 pub mod ipi;
 pub mod pingpong;
 pub mod poller;
 pub mod storm;
 pub mod tick;
-pub mod tick_rtc;
 pub mod timed;
 
 use std::fmt::{self, Write as _};
@@ -193,11 +190,11 @@ impl Guest {
             Self::Pingpong(stamps) => pingpong::program(stamps),
             Self::Tick(Timer::TscDeadline) => tick::deadline_program(),
             Self::Tick(Timer::Pit) => tick::pit_program(),
-            Self::Tick(Timer::Rtc) => tick_rtc::program(),
+            Self::Tick(Timer::Rtc) => tick::rtc_program(),
             Self::Ipi => ipi::program(),
-            Self::Idle => idle::program(),
+            Self::Idle => tick::idle_program(),
             Self::Exits => exits::program(),
-            Self::Hop => hop::program(),
+            Self::Hop => tick::hop_program(),
             Self::PortPoll => storm::port_program(),
             Self::Framebuffer => storm::framebuffer_program(),
             Self::Cpuid => storm::cpuid_program(),

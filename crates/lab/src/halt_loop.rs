@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{Policy, Seen, Setting, Spec, SpecError};
-use serde::{Deserialize, Serialize};
 
 use crate::bell::Bell;
 use crate::clock;
@@ -25,17 +24,13 @@ use crate::clock;
 /// measurements/2026-11-21-vm-calibrate).
 const BREAK_EVEN_NS: u64 = 31_000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy)]
 pub struct UserHalt {
     /// When it began, on `CLOCK_MONOTONIC`.
     pub start_ns: u64,
     pub window_ns: u64,
-    /// From the HLT until running again.
-    pub halt_ns: u64,
-    pub poll_ns: u64,
-    /// From the wake event until running again, if it slept.
-    pub wake_latency_ns: u64,
-    pub waited: bool,
+    /// As its policy learnt it.
+    pub seen: Seen,
 }
 
 #[derive(Debug, Clone)]
@@ -108,22 +103,19 @@ impl UserHalts {
             now_ns = clock::now_ns();
         }
         let since_raised_ns = now_ns.saturating_sub(self.bell.raised_ns().max(start_ns));
-        let halt = UserHalt {
-            start_ns,
-            window_ns,
+        let seen = Seen {
             halt_ns: now_ns.saturating_sub(start_ns),
             poll_ns,
             wake_latency_ns: if waited { since_raised_ns } else { 0 },
             waited,
-        };
-        self.policy.learn(&Seen {
-            halt_ns: halt.halt_ns,
-            poll_ns: halt.poll_ns,
-            wake_latency_ns: halt.wake_latency_ns,
-            waited: halt.waited,
             valid: true,
+        };
+        self.policy.learn(&seen);
+        self.halts.push(UserHalt {
+            start_ns,
+            window_ns,
+            seen,
         });
-        self.halts.push(halt);
         Ok(self.bell.take())
     }
 }

@@ -126,16 +126,19 @@ pub struct UserHaltCounts {
 impl UserHaltCounts {
     pub fn of(halts: &[UserHalt]) -> Self {
         let mut sum = Self::default();
-        for halt in halts {
-            let polled = halt.window_ns > 0;
+        for UserHalt {
+            window_ns, seen, ..
+        } in halts
+        {
+            let polled = *window_ns > 0;
             sum.halts += 1;
-            sum.waits += u64::from(halt.waited);
+            sum.waits += u64::from(seen.waited);
             sum.halt_attempted_poll += u64::from(polled);
-            sum.halt_successful_poll += u64::from(polled && !halt.waited);
-            if halt.waited {
-                sum.halt_poll_fail_ns += halt.poll_ns;
+            sum.halt_successful_poll += u64::from(polled && !seen.waited);
+            if seen.waited {
+                sum.halt_poll_fail_ns += seen.poll_ns;
             } else {
-                sum.halt_poll_success_ns += halt.poll_ns;
+                sum.halt_poll_success_ns += seen.poll_ns;
             }
         }
         sum

@@ -1,18 +1,15 @@
-//! Outcomes as text, at most 80 columns wide.
-
-mod calibration;
-mod guests;
+//! Outcomes, calibrations and guests as text, at most 80 columns wide.
 
 use std::fmt::Write as _;
 
 use haltwise_core::hist::KvmHist;
+use haltwise_core::replay::calibration::written::{GapClass, Written};
+use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
+use iced_x86::IcedError;
 
-use crate::guest::Guest;
+use crate::guest::{Guest, listing};
 use crate::outcome::{EndedBy, Outcome, Quantiles, VcpuOutcome, VmOutcome};
-
-pub use calibration::calibration;
-pub use guests::guests;
 
 const BAR_COLUMNS: usize = 24;
 /// Failed polls shorter than this on average were cut: no window is that short.
@@ -243,4 +240,158 @@ fn notes(outcome: &Outcome) -> String {
         text.push_str("note: this kernel keeps no binary statistics (since 5.14)\n");
     }
     text
+}
+
+/// The text of `haltwise-lab list`: a line for each guest; with its disassembly and vectors if `verbose`.
+pub fn guests(verbose: bool) -> Result<String, IcedError> {
+    let mut text = String::new();
+    for guest in Guest::all() {
+        let _ = writeln!(text, "{guest:<18}{}", guest.purpose());
+        if !verbose {
+            continue;
+        }
+        let program = guest.program()?;
+        for line in listing(&program).lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+        for (vector, ip) in &program.vectors {
+            let _ = writeln!(text, "    vector {vector:#x} enters at {ip:04x}");
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The text of `haltwise-lab calibrate`.
+pub fn calibration(found: &Written) -> String {
+    let mut text = format!(
+        "vCPU on CPU {}, host on CPU {}, {} repetitions in {}\n\
+         medians, with the interval that holds the true one in 95 of 100 cases\n\n\
+         {:>8}  {:<24}{:>10}{:>10}  {}\n\
+         {:>8}  {:<24}{:>10}{:>10}  {}\n",
+        found.vcpu_cpu,
+        found.host_cpu,
+        found.repetitions,
+        Nanos(found.elapsed_ns),
+        "",
+        "",
+        "signal to",
+        "guest",
+        "CPU of a wait",
+        "gap",
+        "wake-up latency",
+        "blocked",
+        "polled",
+        "(switch_cpu)",
+    );
+    for class in &found.classes {
+        text.push_str(&row(class));
+    }
+    let _ = writeln!(text);
+    for (name, estimate, meaning) in [
+        (
+            "switch_cpu",
+            found.switch_cpu_ns,
+            "CPU of one block and wake, vCPU's thread",
+        ),
+        (
+            "waker_cpu",
+            found.waker_cpu_ns,
+            "the same, thread that wakes it",
+        ),
+        (
+            "exit_cpu",
+            found.exit_cpu_ns,
+            "CPU of an exit, as KVM handles CPUID",
+        ),
+        (
+            "HLT round trip",
+            found.polled_round_trip_ns,
+            "signal to answer, polled",
+        ),
+    ] {
+        let _ = writeln!(text, "{name:<15}{:<24} {meaning}", interval(estimate));
+    }
+    for note in &found.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn row(class: &GapClass) -> String {
+    let middle =
+        |estimate: Option<Estimate>| estimate.map_or("-".to_owned(), |e| us(e.median) + " us");
+    let line = format!(
+        "{:>8}  {:<24}{:>10}{:>10}  {}",
+        Nanos(class.gap_ns).to_exact(),
+        interval(class.wake_latency_ns),
+        middle(class.signal_to_guest_blocked_ns),
+        middle(class.signal_to_guest_polled_ns),
+        interval(class.switch_cpu_ns),
+    );
+    line.trim_end().to_owned() + "\n"
+}
+
+/// `6.12 us (5.98 .. 6.30)`, or a dash.
+fn interval(estimate: Option<Estimate>) -> String {
+    let Some(Estimate {
+        median, low, high, ..
+    }) = estimate
+    else {
+        return "-".to_owned();
+    };
+    format!("{} us ({} .. {})", us(median), us(low), us(high))
+}
+
+fn us(ns: f64) -> String {
+    let us = ns / 1e3;
+    let decimals = match us.abs() {
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{us:.decimals$}")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use haltwise_core::replay::calibration::written::Sleeper;
+
+    #[test]
+    fn every_line_fits_in_eighty_columns_and_what_is_missing_is_a_dash() {
+        let estimate = Some(Estimate {
+            median: -12_345.0,
+            low: -98_765.0,
+            high: 234_567.0,
+            samples: 9,
+        });
+        let class = |switch_cpu_ns| GapClass {
+            gap_ns: 20_000_000,
+            wake_latency_ns: estimate,
+            wake_latency_quantiles_ns: Vec::new(),
+            signal_to_guest_blocked_ns: estimate,
+            signal_to_guest_polled_ns: None,
+            switch_cpu_ns,
+            waker_cpu_ns: None,
+        };
+        let text = calibration(&Written {
+            schema: 1,
+            sleeper: Sleeper::Vcpu,
+            vcpu_cpu: 1,
+            host_cpu: 0,
+            repetitions: 15,
+            elapsed_ns: 40_000_000_000,
+            classes: vec![class(estimate), class(None)],
+            switch_cpu_ns: estimate,
+            exit_cpu_ns: estimate,
+            polled_round_trip_ns: estimate,
+            notes: vec!["short".to_owned()],
+            ..Written::default()
+        });
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(80), "{longest:?}\n{text}");
+        let missing = text.lines().find(|line| line.ends_with(" -"));
+        assert!(missing.is_some(), "{text}");
+    }
 }

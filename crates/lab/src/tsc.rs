@@ -4,12 +4,10 @@
 //! clocks, before and after a run, the line through them says when a stamp was taken; the error is
 //! that of the readings (half of what lies between two clock reads) and of what NTP bent in between.
 
-use kvm_bindings::{Msrs, kvm_msr_entry};
 use kvm_ioctls::VcpuFd;
 
 use crate::{clock, ioctl};
 
-const IA32_TSC: u32 = 0x10;
 /// The quickest of so many readings is kept: nothing came between its two clocks.
 const TRIES: usize = 16;
 
@@ -20,34 +18,19 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads both: the host's TSC plus KVM's offset, or, before 5.16, the guest's as an MSR, which is
-    /// good to a microsecond or two. `None` if KVM tells neither.
+    /// Reads both: the host's TSC plus KVM's offset. `None` where KVM does not tell it (before 5.16).
     pub fn now(vcpu: &VcpuFd) -> Option<Self> {
-        let offset = ioctl::tsc_offset(vcpu).ok();
-        let guest_tsc = || match offset {
-            Some(offset) => Some(ioctl::host_tsc().wrapping_add(offset)),
-            None => read_msr(vcpu),
-        };
+        let offset = ioctl::tsc_offset(vcpu).ok()?;
         let reading = |_| {
             let before = clock::now_ns();
-            let tsc = guest_tsc()?;
+            let tsc = ioctl::host_tsc().wrapping_add(offset);
             let took = clock::now_ns().saturating_sub(before);
             let ns = before + took / 2;
-            Some((took, Self { tsc, ns }))
+            (took, Self { tsc, ns })
         };
-        let quickest = (0..TRIES).filter_map(reading).min_by_key(|(took, _)| *took);
+        let quickest = (0..TRIES).map(reading).min_by_key(|(took, _)| *took);
         quickest.map(|(_, moment)| moment)
     }
-}
-
-fn read_msr(vcpu: &VcpuFd) -> Option<u64> {
-    let entry = kvm_msr_entry {
-        index: IA32_TSC,
-        ..Default::default()
-    };
-    let mut msrs = Msrs::from_entries(&[entry]).ok()?;
-    let read = vcpu.get_msrs(&mut msrs).ok()?;
-    Some(msrs.as_slice().first().filter(|_| read == 1)?.data)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

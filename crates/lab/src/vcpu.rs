@@ -24,6 +24,7 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::signal::Killable;
 
 use crate::clock;
+use crate::clock::ThreadUse;
 use crate::drive::Round;
 use crate::event::Event;
 use crate::exit::{self, ANSWER_PORT, Devices, ExitCounts, Next, UserspaceExit};
@@ -31,7 +32,6 @@ use crate::halt_loop::{UserHalt, UserHalts};
 use crate::ioctl;
 use crate::memory::{GuestMemory, MMIO, STACK_TOP, TABLE, vcpu_page};
 use crate::stats_fd::{Growth, Stats, StatsFd};
-use crate::thread_stats::ThreadUse;
 use crate::tsc::{Moment, TscClock};
 
 /// The signal that gets a thread out of `KVM_RUN`; its handler only exists.

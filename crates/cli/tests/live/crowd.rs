@@ -17,36 +17,6 @@ fn halts_of_vm(capture: &Capture, name: &str) -> usize {
 }
 
 #[test]
-fn vms_that_come_and_go_are_each_named() {
-    let Some(bench) = Bench::set_up() else { return };
-    // Each lives for half a second: a VM that is gone before the recorder can ask for its name has none.
-    let script = "for name in first second third; do \
-                  \"$1\" run pingpong --rounds 200 --gap fixed:2ms --name $name; done";
-    let output = Command::new(haltwise())
-        .args(["record", "-o"])
-        .arg(bench.path("capture"))
-        .args(["--", "sh", "-c", script, "sh"])
-        .arg(bench.lab().get_program())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", told(&output));
-    let capture = bench.capture("capture");
-    for name in ["first", "second", "third"] {
-        // 200 rounds and the stop; an interrupt that comes before its HLT makes no halt.
-        let halts = halts_of_vm(&capture, name);
-        assert!((190..=201).contains(&halts), "{name}: {halts}");
-    }
-    let halts = capture.halts().unwrap().map(Result::unwrap);
-    let known: Vec<_> = halts.filter(|halt| halt.tid.0 != 0).collect();
-    let placed = known.iter().filter(|halt| halt.vcpu.is_some()).count();
-    let all = known.len();
-    assert!(
-        placed * 100 >= all * 99,
-        "{placed} of {all} have their vCPU"
-    );
-}
-
-#[test]
 fn a_process_of_many_vms_that_comes_while_recording_is_recorded_whole() {
     let Some(bench) = Bench::set_up() else { return };
     let output = bench.ran(&format!(

@@ -227,28 +227,6 @@ fn tracepoints_take_the_vms_of_one_process_apart() {
     assert_eq!((booked.len(), different.len()), (2, 2), "{booked:?}");
 }
 
-/// Nothing runs in the kernel when a vCPU halts, and yet every poll and wait is there. The VM stays for
-/// a while: what is gone before it is read is not counted, which the capture says.
-#[test]
-fn stats_mode_tells_what_kvm_counted() {
-    for guest in [GUESTS[0], GUESTS[3], GUESTS[7]] {
-        let Some(bench) = Bench::set_up() else { return };
-        let lab = format!("{guest} --linger 1s");
-        let recorded = bench.record("--mode stats --interval 100ms", &lab);
-        assert_eq!(recorded.lost(), 0);
-        let missing = &recorded.capture.info().missing;
-        assert!(missing.iter().any(|missing| missing.field == "halts"));
-        for counted in recorded.counted() {
-            let rows = recorded.counts_of(counted.tid);
-            assert_same_sums(&rows, &counted, guest);
-            let slept =
-                |r: &HaltCounts| r.halt_ns.sum() - r.poll_success_ns.sum() - r.poll_fail_ns.sum();
-            let slept_ns: u64 = rows.iter().map(slept).sum();
-            assert_eq!(slept_ns, counted.wait_ns, "{guest} {counted:?}");
-        }
-    }
-}
-
 /// The VM is gone when its command is: the last of its counters is read when its threads end.
 #[test]
 fn stats_mode_counts_to_the_end_of_a_vm() {

@@ -22,8 +22,8 @@ use crate::device::Shared;
 use crate::device::machine::{Ended, Machine};
 use crate::device::net::{Link, NetBoard, NetDevice, RECEIVE, TRANSMIT};
 use crate::guest::net;
+use haltwise_lab::clock::ThreadUse;
 use haltwise_lab::event::Event;
-use haltwise_lab::thread_stats::ThreadUse;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "event-nic",

@@ -29,7 +29,6 @@ fn nonsense_is_a_usage_error() {
         "run pingpong --halt-loop none",
         "run pingpong --halt-loop fixed",
         "run pingpong --halt-loop off --cap 0",
-        "run pingpong --halts-out x",
         "run poller --guest-poll kvm",
         "run poller --guest-poll fixed:10us",
         "run poller --guest-poll guest-haltpoll:most=1us",

@@ -1,8 +1,11 @@
 //! Halts handled by the VMM: every HLT comes out, and the windows are the policy's own.
 
-use haltwise_core::policy::Seen;
+use haltwise_lab::clock::HostWait;
+use haltwise_lab::event::Event;
 use haltwise_lab::exit::UserspaceExit;
+use haltwise_lab::guest::{Guest, Stamps};
 use haltwise_lab::halt_loop::HaltPolicy;
+use haltwise_lab::load::{Length, Load};
 
 use crate::lab::{kvm, run};
 
@@ -34,39 +37,32 @@ fn every_hlt_comes_out_and_is_handled_once() {
 #[test]
 fn the_windows_are_those_that_the_policy_gives_these_halts() {
     let Some(()) = kvm() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("halts.csv");
     for spec in [
         "kvm:max=200us,grow=2,grow_start=10us,shrink=2",
         "kvm:max=500us,grow=3,grow_start=20us,shrink=0",
     ] {
-        run(&format!(
-            "pingpong --rounds 400 --gap bimodal:0.8:30us:1ms --halt-loop {spec} --halts-out {}",
-            file.display()
-        ));
-        let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(text.lines().count(), 1 + 401);
-        let mut policy = HaltPolicy::here(spec.parse().unwrap()).build().unwrap();
-        for row in text.lines().skip(1) {
-            let cells: Vec<&str> = row.split(',').collect();
-            let number = |column: usize| cells[column].parse::<u64>().unwrap();
-            let seen = Seen {
-                halt_ns: number(4),
-                poll_ns: number(5),
-                wake_latency_ns: number(6),
-                waited: cells[7] == "true",
-                valid: true,
-            };
+        let here = HaltPolicy::here(spec.parse().unwrap());
+        let mut policy = here.build().unwrap();
+        let mut load = Load::new(Guest::Pingpong(Stamps::None));
+        load.length = Length::Rounds(400);
+        load.rhythm.spec = "bimodal:0.8:30us:1ms".parse().unwrap();
+        load.host_wait = HostWait::suited_to(1);
+        load.halt_policy = Some(here);
+        let finished = haltwise_lab::run::run(&load, &Event::new().unwrap()).unwrap();
+        let halts = &finished.halts[0][0];
+        assert_eq!(halts.len(), 401);
+        for halt in halts {
             let window_ns = policy.window(None);
-            assert_eq!(number(3), window_ns, "{spec}: {row}");
-            assert!(seen.poll_ns <= seen.halt_ns, "{row}");
-            assert!(seen.wake_latency_ns <= seen.halt_ns, "{row}");
+            assert_eq!(halt.window_ns, window_ns, "{spec}: {halt:?}");
+            let seen = &halt.seen;
+            assert!(seen.poll_ns <= seen.halt_ns, "{halt:?}");
+            assert!(seen.wake_latency_ns <= seen.halt_ns, "{halt:?}");
             assert!(
                 !seen.waited || seen.poll_ns >= window_ns,
-                "it polls all of its window before it sleeps: {row}"
+                "it polls all of its window before it sleeps: {halt:?}"
             );
-            assert!(window_ns > 0 || seen.poll_ns == 0, "{row}");
-            policy.learn(&seen);
+            assert!(window_ns > 0 || seen.poll_ns == 0, "{halt:?}");
+            policy.learn(seen);
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::device::Shared;
 use crate::device::net::{Link, NetDevice, Pass, RECEIVE, TRANSMIT};
 use crate::host_thread::HostThread;
 use haltwise_lab::clock;
+use haltwise_lab::clock::ThreadUse;
 use haltwise_lab::event::{Event, Flag};
-use haltwise_lab::thread_stats::ThreadUse;
 use haltwise_lab::vm::Lines;
 
 /// How it knows that there is something to do.
