@@ -416,7 +416,7 @@ const UNNAMED: Remedy = Remedy::new(
     "Recordings whose wake-up latencies are to be compared: sampling wakes idle CPUs and changes them.",
 );
 
-/// The remedy_for_thread for a thread, by its name and the VMM's command line, and how sure that is; `None` where the thread's work
+/// The remedy for a thread, by its name and the VMM's command line, and how sure that is; `None` where the thread's work
 /// is not for devices.
 fn remedy_for_thread(guest: &Guest<'_>, name: &str) -> Option<(Remedy, Sure)> {
     let machine = guest.vm.machine.as_ref();

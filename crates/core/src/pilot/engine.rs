@@ -290,7 +290,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Plans the look that is due; a trial has its own periods.
     fn plan(&mut self) {
-        if !self.on_trial().is_some() {
+        if self.on_trial().is_none() {
             self.plan_look(false);
         }
     }
