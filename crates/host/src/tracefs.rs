@@ -298,7 +298,7 @@ mod test {
         assert_eq!(switch.field("prev_comm").unwrap().size, 16);
         assert!(switch.number("prev_comm").is_err());
         assert_eq!(
-            switch.number("nothing").unwrap_err().to_string(),
+            switch.number("nothing").unwrap_err(),
             "event sched_switch has no field `nothing` of 1, 2, 4 or 8 bytes"
         );
         let wakeup = EventFormat::parse(WAKEUP).unwrap();
@@ -338,7 +338,7 @@ mod test {
                 "line 3: `field:int a;\toffset:-1;\tsize:4;` is no field",
             ),
         ] {
-            assert_eq!(EventFormat::parse(text).unwrap_err().to_string(), error);
+            assert_eq!(EventFormat::parse(text).unwrap_err(), error);
         }
     }
 }
