@@ -98,7 +98,9 @@ impl FromStr for Spec {
         for (index, (key, _)) in spec.args.iter().enumerate() {
             if spec.args[..index].iter().any(|(other, _)| other == key) {
                 let policy = &spec.name;
-                return Err(SpecError(format!("policy `{policy}` is given `{key}` twice")));
+                return Err(SpecError(format!(
+                    "policy `{policy}` is given `{key}` twice"
+                )));
             }
         }
         Ok(spec)
@@ -124,7 +126,8 @@ impl<'a> Args<'a> {
     pub fn time(&mut self, key: &str) -> Result<Option<u64>, SpecError> {
         let value = self.take(key);
         let ns = value.map(|value| Nanos::of_parameter(value).map(|Nanos(ns)| ns));
-        ns.transpose().map_err(|reason| self.unreadable(key, reason))
+        ns.transpose()
+            .map_err(|reason| self.unreadable(key, reason))
     }
 
     /// A time that KVM can hold: `unsigned int` nanoseconds, up to 4.29 s.
@@ -181,7 +184,9 @@ impl<'a> Args<'a> {
     /// The error that a value was given which is not `expected`.
     pub fn refuse(&self, key: &str, expected: &str) -> SpecError {
         let (policy, value) = (&self.spec.name, self.spec.arg(key).unwrap_or_default());
-        SpecError(format!("policy `{policy}`: `{key}={value}` is not {expected}"))
+        SpecError(format!(
+            "policy `{policy}`: `{key}={value}` is not {expected}"
+        ))
     }
 
     fn take(&mut self, key: &str) -> Option<&'a str> {

@@ -320,8 +320,8 @@ fn settings_that_do_the_same_share_a_lane() {
 #[test]
 fn rules_without_a_window_are_refused() {
     let refused = |version| Grid::new(Rule::of(version, Arch::X86), &[]).err();
-    assert_eq!(refused(Version::new(4, 2)), Some(GridError::NoWindow));
-    assert_eq!(refused(Version::new(3, 10)), Some(GridError::NoWindow));
+    assert_eq!(refused(Version::new(4, 2)), Some(NoWindow));
+    assert_eq!(refused(Version::new(3, 10)), Some(NoWindow));
     assert_eq!(refused(Version::new(4, 3)), None);
 }
 
