@@ -359,15 +359,6 @@ impl Table {
         self.overruns.of(wake)
     }
 
-    /// A table of latencies measured elsewhere: (length of sleep, latency), both in nanoseconds.
-    pub fn measured(points: &[(u64, u64)]) -> Option<Self> {
-        let mut latencies = Latencies::default();
-        for &(slept_ns, latency_ns) in points {
-            latencies.add(slept_ns, latency_ns);
-        }
-        Self::of_price(&latencies)
-    }
-
     /// A table of a price alone.
     pub fn of_price(measured: &Latencies) -> Option<Self> {
         let nothing = Latencies::default();
