@@ -1,5 +1,5 @@
 //! The table of eras and defaults, each change at its own release, what backports move, and the window that a halt begins with.
-//! What a halt does to it is in `tests/kvm_worlds.rs` and `tests/kvm_laws.rs`.
+//! `tests/kvm_worlds.rs` and `tests/kvm_laws.rs` have the effect of a halt on a window.
 
 use super::rule::GrowthCap;
 use super::*;

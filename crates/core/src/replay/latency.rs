@@ -216,8 +216,9 @@ impl Price {
         for (class, selection) in &mut latencies.classes {
             if let Some(by) = longer_ns[*class] {
                 let kept = Arc::make_mut(selection.kept.get_or_insert_default());
-                kept.iter_mut()
-                    .for_each(|ns| *ns = ns.saturating_add_signed(by));
+                for ns in kept {
+                    *ns = ns.saturating_add_signed(by);
+                }
             }
         }
         Self {
