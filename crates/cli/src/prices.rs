@@ -1,8 +1,7 @@
 //! Cost of a block on the host of a capture: measured there, given, or taken from the capture. The basis of figures
-//! that are computed from the cost, in words, is in [`words`] and [`doubts`]; `replay`, `tune`, `prove` and the
+//! that are computed from the cost, in words, is in [`words`]; `replay`, `tune`, `prove` and the
 //! page share all of it.
 
-pub(crate) mod doubts;
 pub(crate) mod kept;
 pub(crate) mod model;
 pub(crate) mod price;
@@ -199,7 +198,9 @@ pub(crate) fn refused(error: SessionError) -> Failure {
 fn read(path: &Path) -> Result<Calibration, Failure> {
     let text = files::read(path).with_context(|| format!("read {}", path.display()))?;
     let hint = "`haltwise calibrate --json` writes such files";
-    serde_json::from_slice(&text)
+    let written = serde_json::from_slice::<Written>(&text).map_err(anyhow::Error::from);
+    written
+        .and_then(|written| Ok(Calibration::try_from(&written)?))
         .with_context(|| format!("{} is not a calibration", path.display()))
         .map_err(|error| Failure::new(Exit::Failed, error).hint(hint))
 }

@@ -5,12 +5,6 @@
 //! again without each block (jackknife): how much it moves says how far it can be trusted. That serves rates, means and
 //! percentiles alike, and holds as much of an hour as of a minute in memory.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`block`] | how a time is cut |
-//! | [`figure`] | what is compared, and the sums of a block from which it follows |
-//! | [`judge`] | the difference, its interval, and which differences stand among so many |
-//!
 //! **What holds.** Of two captures of one process, any figure at all is called different in at most 5 of
 //! 100 comparisons: Holm's correction over all figures of all VMs and causes. Simulated in the tests,
 //! with loads whose moods last up to some blocks. Moods of a quarter of the capture are more than it can

@@ -4,18 +4,6 @@
 //! the window. Everything here says what the kernel does, its odd cases included; nothing says what it
 //! should do. Opinions are policies and live elsewhere.
 //!
-//! | module | transcribes |
-//! |---|---|
-//! | [`version`] | which kernel it is |
-//! | [`arch`] | which of KVM's ports runs there |
-//! | [`knobs`] | the module parameters and their defaults |
-//! | [`rule`] | what differs between kernels, as a value: [`Rule::of`] |
-//! | [`backport`] | what a stable or distribution kernel may carry early |
-//! | [`distributor`] | whose kernel it is, by its release |
-//! | [`ceiling`] | whose word is the ceiling of a VM |
-//! | [`step`] | the rule itself: [`Rule::entry`] and [`Rule::after`] |
-//! | [`guest`] | the guest's own rule, cpuidle's haltpoll governor |
-//!
 //! Sources are named as functions and files of the kernel, or as its commits. Where the words *from
 //! memory* or *inferred* stand, no source was at hand, and the number may be off by a release.
 //!
@@ -51,3 +39,6 @@ pub use knobs::Knobs;
 pub use rule::Rule;
 pub use step::{Call, Observed, Step};
 pub use version::{Version, VersionParseError};
+
+#[cfg(test)]
+mod test;

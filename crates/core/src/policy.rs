@@ -22,6 +22,9 @@ pub use guest_haltpoll::guest_haltpoll;
 use spec::Args;
 pub use spec::{Spec, SpecError};
 
+/// Makes a policy for one vCPU out of its arguments.
+pub type Build = fn(&mut Args<'_>, &Setting) -> Result<Box<dyn Policy>, SpecError>;
+
 /// A policy by name.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
@@ -31,8 +34,7 @@ pub struct Entry {
     pub form: &'static str,
     /// Its rule in half a line.
     pub summary: &'static str,
-    /// Makes one for one vCPU, out of its arguments.
-    pub build: fn(&mut Args<'_>, &Setting) -> Result<Box<dyn Policy>, SpecError>,
+    pub build: Build,
 }
 
 /// Every policy, in the order in which the help lists them.

@@ -13,20 +13,6 @@
 //! The policy then sees that `halt_ns`, just as KVM's rule does: with the wake-up latency in it. That
 //! is what makes a ceiling a little above the gaps lock polling out, which no histogram of gaps shows.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`arrivals`] | whether waking earlier makes the next gap longer |
-//! | [`calibration`] | what another program measured of blocks, as it is read |
-//! | [`cost`] | what polling, blocking and waiting are worth |
-//! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
-//! | [`overrun`] | how long after its window a halt does not sleep |
-//! | [`sample`] | what a replay takes of one halt |
-//! | [`run`] | one policy on one vCPU |
-//! | [`outcome`] | what came of it, and what was recorded, in the same figures |
-//! | [`Sums`] | the same as far as a cost depends on it, adding up |
-//! | [`session`] | many policies on every vCPU of a capture |
-//! | [`grid`] | KVM's rule under many settings at once |
-//!
 //! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
 //! see [`arrivals`]. A poll of the host that another task cut short is cut at the same length. One of the
 //! guest is not: KVM ends none that runs as guest code. The vCPU stays runnable, the scheduler shares the

@@ -1,12 +1,4 @@
 //! Figures of samples, and how far they can be trusted.
-//!
-//! | module | of |
-//! |---|---|
-//! | here | medians (order statistics), shares (Wilson) |
-//! | [`ranks`] | paired differences (signed ranks): `prove` |
-//! | [`bootstrap`] | differences over blocks of time: `tune` |
-//! | [`jackknife`] | any figure over blocks or hosts, with what neighbours have in common: `diff`, `fleet` |
-//! | [`student`] | Student's t |
 
 pub mod bootstrap;
 pub mod jackknife;

@@ -6,16 +6,6 @@
 //! force, the call of grow or shrink (or none), and the window left behind; all recorded values must be equal, to the
 //! nanosecond. A halt that cannot be checked is counted with the reason and never taken for a match.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`settings`] | what the parameters may have been at a moment |
-//! | [`loss`] | when events were lost |
-//! | [`calls`] | which call belongs to which halt |
-//! | [`guest`] | the same for the governor of a guest |
-//! | [`policy`] | the same for a policy that a kernel has in place of KVM's rule |
-//! | [`carried`] | which changes of later kernels a kernel carries |
-//! | [`tally`] | what was checked, what matched, what was not checked |
-//!
 //! **Settings in doubt.** A recorder looks at the parameters now and then, and at a VM's ceiling when a
 //! halt ends. While one changes, two values are possible; a halt then matches if one of them explains
 //! all of it, and is counted as judged against several settings.

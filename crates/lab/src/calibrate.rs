@@ -327,7 +327,8 @@ mod test {
             ..Written::default()
         };
         let json = serde_json::to_string(&written).unwrap();
-        let read: calibration::Calibration = serde_json::from_str(&json).unwrap();
+        let read: Written = serde_json::from_str(&json).unwrap();
+        let read = calibration::Calibration::try_from(&read).unwrap();
         assert_eq!(read.switch_cpu().map(|of| of.ns), Some(16_000));
         let prices = read.prices(haltwise_core::recording::Side::Host);
         assert_eq!((prices.exit_cpu_ns, prices.ipi_cpu_ns), (Some(1_400), None));

@@ -10,9 +10,8 @@ use haltwise_document::figures;
 use super::view::{TuneBasis, TuneResult};
 use crate::figures::DOUBTS;
 use crate::number::{nanos, percent, share};
-use crate::prices::doubts::of_halts;
 use crate::prices::model::Model;
-use crate::prices::words;
+use crate::prices::words::{self, of_halts};
 use crate::words::plural;
 
 figures! {

@@ -7,8 +7,7 @@ use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
 use super::view::{HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
 use crate::number::{count, nanos, percent};
-use crate::prices::doubts::{Doubt, of_halts};
-use crate::prices::words;
+use crate::prices::words::{self, Doubt, of_halts};
 use crate::words::plural;
 
 fn expensive_first(vms: &mut [&HaltGroup]) {

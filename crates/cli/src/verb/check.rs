@@ -11,8 +11,7 @@ use haltwise_capture::info::Summary;
 use haltwise_capture::repair::repair;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::integrity::page;
-use crate::integrity::view::{CheckedCapture, RepairedCapture};
+use crate::integrity::{self as page, CheckedCapture, RepairedCapture};
 use crate::reading::opened::explain;
 use crate::reading::place::Place;
 use crate::shown::Shown;

@@ -154,6 +154,3 @@ impl FromStr for Backport {
         Self::from_name(text).ok_or_else(|| BackportParseError(text.to_owned()))
     }
 }
-
-#[cfg(test)]
-mod test;

@@ -78,6 +78,3 @@ fn default_halt_poll_ns(version: Version, arch: Arch) -> u32 {
         _ => 500_000,
     }
 }
-
-#[cfg(test)]
-mod test;

@@ -178,6 +178,3 @@ fn no_poll(version: Version, arch: Arch) -> NoPoll {
         _ => NoPoll::Freezes,
     }
 }
-
-#[cfg(test)]
-mod test;

@@ -197,6 +197,3 @@ impl Rule {
         Step::called(false, old, new)
     }
 }
-
-#[cfg(test)]
-mod test;

@@ -81,6 +81,3 @@ impl Policy for GuestHaltpoll {
         Side::Guest
     }
 }
-
-#[cfg(test)]
-mod test;

@@ -69,6 +69,3 @@ impl Policy for SmartIdlePoll {
         Side::Guest
     }
 }
-
-#[cfg(test)]
-mod test;

@@ -127,7 +127,7 @@ impl<'a> Args<'a> {
         let value = self.take(key);
         let ns = value.map(|value| Nanos::of_parameter(value).map(|Nanos(ns)| ns));
         ns.transpose()
-            .map_err(|reason| self.unreadable(key, reason))
+            .map_err(|reason| self.unreadable(key, &reason))
     }
 
     /// A time that KVM can hold: `unsigned int` nanoseconds, up to 4.29 s.
@@ -149,7 +149,7 @@ impl<'a> Args<'a> {
 
     pub fn kernel(&mut self, key: &str) -> Result<Option<Version>, SpecError> {
         let version = self.take(key).map(str::parse).transpose();
-        version.map_err(|reason| self.unreadable(key, reason))
+        version.map_err(|reason| self.unreadable(key, &reason))
     }
 
     /// A word, by a table of those there are.
@@ -167,7 +167,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    fn unreadable(&self, key: &str, reason: impl fmt::Display) -> SpecError {
+    fn unreadable(&self, key: &str, reason: &impl fmt::Display) -> SpecError {
         let key = match key {
             "" => String::new(),
             key => format!(", `{key}`"),

@@ -56,3 +56,63 @@ fn names_are_unique_and_every_policy_says_what_it_does() {
         assert!((1..64).contains(&length), "{}", entry.name);
     }
 }
+
+#[test]
+fn guest_haltpoll_judges_the_time_in_hlt_alone() {
+    for (start, gap_ns, expected) in [
+        (Start::Zero, 0, 0),
+        (Start::Zero, 1, 50_000),
+        (Start::Zero, 200_000, 50_000),
+        (Start::Zero, 200_001, 0),
+        // A poll that succeeds moves nothing.
+        (Start::Ceiling, 0, 200_000),
+        (Start::Ceiling, 200_000, 200_000),
+        // The limit is polled first, so twice the ceiling is still short.
+        (Start::Ceiling, 400_000, 200_000),
+        (Start::Ceiling, 400_001, 100_000),
+        (Start::Ceiling, u64::MAX, 100_000),
+    ] {
+        let mut setting = setting();
+        setting.start = start;
+        let mut policy = model::build("guest-haltpoll", &setting);
+        let windows = model::walk(policy.as_mut(), &[gap_ns]);
+        assert_eq!(windows[1], expected, "{start:?} {gap_ns}");
+        assert_eq!(policy.side(), Side::Guest);
+    }
+}
+
+/// Below `grow_start` a limit becomes 0 from 6.9 on only.
+#[test]
+fn the_kernel_is_that_of_a_recording_made_in_the_guest() {
+    for (side, shrunk) in [(Side::Host, 0), (Side::Guest, 25_000)] {
+        let setting = Setting {
+            version: Version::new(6, 1),
+            side,
+            ..setting()
+        };
+        let mut policy = model::build("guest-haltpoll", &setting);
+        let windows = model::walk(policy.as_mut(), &[200_000, 10_000_000]);
+        assert_eq!(windows[1..], [50_000, shrunk], "{side:?}");
+    }
+}
+
+#[test]
+fn smart_idle_poll_after_one_idle_time() {
+    for (start, gap_ns, expected) in [
+        (Start::Zero, 0, 10_000),
+        (Start::Zero, 99_999, 10_000),
+        (Start::Zero, 100_000, 0),
+        (Start::Zero, 100_001, 0),
+        (Start::Ceiling, 0, 100_000),
+        (Start::Ceiling, 100_000, 100_000),
+        (Start::Ceiling, 100_001, 50_000),
+        (Start::Ceiling, u64::MAX, 50_000),
+    ] {
+        let mut setting = setting();
+        setting.start = start;
+        let mut policy = model::build("smart-idle-poll", &setting);
+        let windows = model::walk(policy.as_mut(), &[gap_ns]);
+        assert_eq!(windows[1], expected, "{start:?} {gap_ns}");
+        assert_eq!(policy.side(), Side::Guest);
+    }
+}

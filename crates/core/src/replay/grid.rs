@@ -14,15 +14,6 @@
 //! with windows up to 2^28 ns (268 ms). Kernels before 5.1, longer windows, and factors that can wrap
 //! 32 bits are played one by one, with the reference model itself: exact too, at the speed of `Run`. Rules
 //! without a window (before 4.3) are refused: they are a fixed threshold or none.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `halt` | what a halt may come to, worked out once for all lanes |
-//! | `group` | windows, settings and sums of some lanes, side by side |
-//! | `kernel` | the step itself |
-//! | `vectors` | the groups of all lanes, and who shares one |
-//! | `ladder` | which windows a setting can come to, and when two settings are one |
-//! | `lane` | one setting the plain way, for what the vectors do not cover |
 
 mod group;
 mod halt;
@@ -53,16 +44,13 @@ pub struct Choice {
     pub start: Start,
 }
 
-/// Why a grid cannot be made.
+/// Why a grid cannot be made: the rule has no window that adapts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GridError {
-    #[error(
-        "this kernel's rule has no window that adapts (KVM before 4.3): replay its settings one by \
-         one, as `fixed:TIME` or `off`"
-    )]
-    NoWindow,
-}
+#[error(
+    "this kernel's rule has no window that adapts (KVM before 4.3): replay its settings one by \
+     one, as `fixed:TIME` or `off`"
+)]
+pub struct NoWindow;
 
 /// Where a choice is played.
 #[derive(Debug, Clone, Copy)]
@@ -86,12 +74,12 @@ pub struct Grid {
 
 impl Grid {
     /// Before the first halt. Fails where the rule has no window that adapts.
-    pub fn new(rule: Rule, choices: &[Choice]) -> Result<Self, GridError> {
+    pub fn new(rule: Rule, choices: &[Choice]) -> Result<Self, NoWindow> {
         Self::where_covered(rule, choices, |choice| Terms::of(choice, rule))
     }
 
     /// The same without vectors, for a few settings: preparing a halt for vectors costs more than their steps.
-    pub fn one_by_one(rule: Rule, choices: &[Choice]) -> Result<Self, GridError> {
+    pub fn one_by_one(rule: Rule, choices: &[Choice]) -> Result<Self, NoWindow> {
         Self::where_covered(rule, choices, |_| None)
     }
 
@@ -99,9 +87,9 @@ impl Grid {
         rule: Rule,
         choices: &[Choice],
         terms: impl Fn(&Choice) -> Option<Terms>,
-    ) -> Result<Self, GridError> {
+    ) -> Result<Self, NoWindow> {
         if rule.window != WindowOf::Vcpu {
-            return Err(GridError::NoWindow);
+            return Err(NoWindow);
         }
         let (mut slots, mut covered, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
         for &choice in choices {

@@ -35,8 +35,8 @@ const fn of<R: Figures>(name: &'static str, command: &'static str, about: About)
 }
 
 pub(crate) const ALL: [Published; 20] = {
-    use calibrate::figures::{ABOUT, CALIBRATION};
-    use integrity::view::{CHECK, CheckedCapture, REPAIR, RepairedCapture};
+    use calibrate::page::{ABOUT, CALIBRATION};
+    use integrity::{CHECK, CheckedCapture, REPAIR, RepairedCapture};
     use recommend::{guest, view as tune};
     [
         of::<now::view::Answer>("now", "--capture DIR", now::view::ABOUT),

@@ -8,6 +8,7 @@ use crate::kvm::{Arch, Version};
 use crate::policy::{Setting, Spec};
 use crate::replay::Cost;
 use crate::replay::arrivals::{Arrivals, Evidence};
+use crate::replay::latency::Latencies;
 use crate::replay::overrun::{Overrun, Overruns};
 use crate::replay::run::{Frame, Run};
 use crate::replay::sample;
@@ -41,11 +42,12 @@ impl World {
 
     fn table(&self) -> Table {
         let mut draw = SplitMix64(self.seed);
-        let points = [(); 20].map(|()| {
+        let mut measured = Latencies::default();
+        for _ in 0..20 {
             let slept_ns = draw.below(self.gap_ns) >> draw.below(20);
-            (slept_ns, self.coarse(draw.below(self.latency_ns)))
-        });
-        let table = Table::measured(&points).unwrap();
+            measured.add(slept_ns, self.coarse(draw.below(self.latency_ns)));
+        }
+        let table = Table::of_price(&measured).unwrap();
         table.with_overruns(Overruns::of_each(|wake| match wake {
             WakeSource::Device => Overrun::default(),
             _ => Overrun {
@@ -320,8 +322,8 @@ fn settings_that_do_the_same_share_a_lane() {
 #[test]
 fn rules_without_a_window_are_refused() {
     let refused = |version| Grid::new(Rule::of(version, Arch::X86), &[]).err();
-    assert_eq!(refused(Version::new(4, 2)), Some(GridError::NoWindow));
-    assert_eq!(refused(Version::new(3, 10)), Some(GridError::NoWindow));
+    assert_eq!(refused(Version::new(4, 2)), Some(NoWindow));
+    assert_eq!(refused(Version::new(3, 10)), Some(NoWindow));
     assert_eq!(refused(Version::new(4, 3)), None);
 }
 

@@ -92,7 +92,9 @@ proptest! {
     #[test]
     fn what_was_recorded_under_a_setting_is_what_its_replay_gives(seed: u64, ceiling_us in 10..200_u32) {
         let halts = recorded(ceiling_us * 1_000, drawn(seed));
-        let table = latency::Table::measured(&[(20 * US, 30 * US)]).unwrap();
+        let mut measured = Latencies::default();
+        measured.add(20 * US, 30 * US);
+        let table = latency::Table::of_price(&measured).unwrap();
         let table = table.with_overruns(Overruns::of_each(|_| Overrun { polling_ns: 11_000, unpolled_ns: 0 }));
         let plan = plan(&[&format!("kvm:max={ceiling_us}us")]);
         let frame = run::Frame { table: &table, cost: plan.cost, follow: Survey::default().follow(VcpuKey::of(&halts[0]), Arrivals::FixedGap) };
