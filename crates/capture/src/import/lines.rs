@@ -52,7 +52,7 @@ impl<R: BufRead> Lines<R> {
 
 pub(super) const TELLING: usize = 16;
 
-/// What a file is that is a recording and yet no text, by its first bytes, and what makes text of it.
+/// The kind of a recording that is no text, by its first bytes, and the command that makes text of it.
 pub(super) fn binary(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let kinds: [(&[u8], &str, &str); 9] = [
         (b"PERFILE2", "perf.data", "perf script -i FILE"),

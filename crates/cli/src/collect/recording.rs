@@ -84,7 +84,7 @@ impl RecordingRequest {
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) summary: Summary,
-    /// Of the command, if that failed by itself.
+    /// The command's status, if the command failed by itself.
     status: Option<ExitStatus>,
 }
 

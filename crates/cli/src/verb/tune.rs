@@ -29,10 +29,6 @@ use crate::tune::{guest, plan, text};
 use self::replay::{Asked, POLICY};
 
 #[derive(Debug, clap::Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
 #[command(
     about = "Recommend the best setting for the recorded halts",
     after_long_help = "EXAMPLES

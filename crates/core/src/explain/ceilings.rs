@@ -11,8 +11,8 @@ use crate::hist::{LogHist, bucket_low};
 /// whatever latency is worth: the ski-rental threshold. A capture does not hold the other costs of switches, so that the
 /// count is rather low.
 ///
-/// A wake-up that waits for a busy CPU is no price of sleeping: vCPUs with a median wake-up latency above [`LONG_NS`], or
-/// whose CPUs other tasks want, are left out.
+/// A wake-up that waits for a busy CPU is no price of sleeping: vCPUs with a median wake-up latency above [`LONG_NS`], and
+/// vCPUs on CPUs that other tasks want, are left out.
 pub(super) const BREAK_EVEN: Rule = Rule {
     id: "hlt-below-break-even",
     title: "sleeps shorter than a wake-up takes",

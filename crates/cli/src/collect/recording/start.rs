@@ -8,7 +8,7 @@ use haltwise_capture::files::directory::is_unused;
 use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Vm};
-use haltwise_core::recording::{Missing, Roster, Rung, Side};
+use haltwise_core::recording::{Missing, Mode, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::topology::Cpu;
 use haltwise_host::collector::{CollectOptions, Collector};
@@ -74,17 +74,7 @@ pub(crate) fn start(
     let slow = Slow::open(root);
     // All is in place: the recording begins here.
     let start_ns = collector.begin().map_err(explain)?;
-    let tool = Tool {
-        name: "haltwise".into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-    };
-    let times = Clock::new(start_ns, clock::wall_ns());
-    let mut info = CaptureInfo::new(tool, this_host(root), times, collector.rung(), mode);
-    if !wanted.no_command {
-        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        info.command = words.collect();
-    }
-    info.side = wanted.side;
+    let mut info = begun(wanted, root, start_ns, collector.rung(), mode);
     info.missing = missing(&*collector, profiler.as_ref(), &slow, root);
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits;
@@ -122,6 +112,28 @@ pub(crate) fn start(
         ring,
         earlier: Earlier::default(),
     })
+}
+
+/// Facts of `capture.json` that are known when a recording begins.
+fn begun(
+    wanted: &RecordingRequest,
+    root: &Root,
+    start_ns: u64,
+    rung: Rung,
+    mode: Mode,
+) -> CaptureInfo {
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let times = Clock::new(start_ns, clock::wall_ns());
+    let mut info = CaptureInfo::new(tool, this_host(root), times, rung, mode);
+    if !wanted.no_command {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        info.command = words.collect();
+    }
+    info.side = wanted.side;
+    info
 }
 
 /// The price of a sleep of this host's vCPUs, read before the recording begins.
