@@ -4,7 +4,7 @@
 
 mod joined;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use haltwise_core::event::{
     Halt, HaltCounts, HostSample, IdleState, Knob, Lost, Vcpu, Vm, WindowChange,
 };
 use haltwise_core::exit::Exits;
+use haltwise_core::ids::VmIndex;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 use serde::Deserialize;
 
@@ -411,6 +412,13 @@ pub(crate) fn info_of(
     Ok((info, intact))
 }
 
+/// A VM that has the number of an earlier one: each row would belong to both.
+fn twice(info: &CaptureInfo) -> Option<VmIndex> {
+    let mut seen = BTreeSet::new();
+    let mut numbers = info.roster.vms.iter().map(|vm| vm.index);
+    numbers.find(|index| !seen.insert(*index))
+}
+
 /// Reads the bytes of the `capture.json` at this path.
 pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<CaptureInfo, CaptureReadError> {
     #[derive(Deserialize)]
@@ -426,9 +434,16 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<CaptureInfo, CaptureRea
         Ok(OnlySchema { schema: found }) if found > u64::from(SCHEMA) => {
             Err(CaptureReadError::NewerSchema { path, found })
         }
-        Ok(_) => {
-            serde_json::from_slice(bytes).map_err(|source| CaptureReadError::Json { path, source })
-        }
+        Ok(_) => match serde_json::from_slice::<CaptureInfo>(bytes) {
+            Ok(info) => match twice(&info) {
+                Some(vm) => {
+                    let what = format!("two of its VMs have the number {}", vm.0);
+                    Err(CaptureReadError::Info { path, what })
+                }
+                None => Ok(info),
+            },
+            Err(source) => Err(CaptureReadError::Json { path, source }),
+        },
         Err(source) => Err(CaptureReadError::Json { path, source }),
     }
 }

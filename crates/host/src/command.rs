@@ -32,6 +32,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// Kills a process group when its stdin ends without a line.
 const WATCHER: &str = "read -r line || kill -s KILL -- \"-$0\"";
 
+/// A command under way. Dropping it ends the command.
 #[derive(Debug)]
 pub struct Running {
     leader: Child,

@@ -49,6 +49,22 @@ pub(crate) fn halts_error(dir: &Path) -> String {
 }
 
 #[test]
+fn two_vms_with_one_number_are_refused() {
+    let dir = complete();
+    let path = dir.path().join("capture.json");
+    let text = unsummed(&fs::read_to_string(&path).unwrap());
+    let mut fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let vms = fields["roster"]["vms"].as_array_mut().unwrap();
+    vms.push(vms[0].clone());
+    fs::write(&path, fields.to_string()).unwrap();
+    let error = format!("{:#}", Capture::open(dir.path()).unwrap_err());
+    assert!(
+        error.contains("two of its VMs have the number 0"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_schema_that_never_was_is_refused_and_new_fields_are_not() {
     let dir = complete();
     let path = dir.path().join("capture.json");

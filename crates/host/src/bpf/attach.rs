@@ -95,6 +95,7 @@ fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
     format!("{error:#}").contains(&format!("(os error {number})"))
 }
 
+/// The programs, loaded and attached. Dropping them detaches.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) skel: Opaque<CollectorSkel<'static>>,
