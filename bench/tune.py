@@ -24,7 +24,7 @@ LOADS = [
     ("timer 20-300us", ["tick", "--gap", "uniform:20us:300us"], 160),
 ]
 SETTINGS = ["0", "20us", "50us", "100us", "200us", "500us"]
-WORLDS = ["from_zero", "from_ceiling", "early_wakes", "late_wakes"]
+WORLDS = ["from_zero", "from_ceiling"]
 FIGURES = {"met": ("successful, %", 100), "poll_ns": ("polled, us", 1e-3), "trip": ("round trip, us", 1e-3)}
 SWEEP_NS = [0, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 200_000, 300_000, 500_000]
 # Repetitions of one setting differ by as much; how near the best of the sweep a recommendation should come.
