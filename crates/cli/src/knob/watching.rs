@@ -1,13 +1,21 @@
-//! Whether the VMs that run follow `halt_poll_ns`, where this host allows to look.
+//! Asks the VMs that run whether they follow, by the best way that this host allows.
 
-use haltwise_core::kvm::{Arch, Knobs, Version};
+use std::time::Duration;
+
+use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::recording::Rung;
+use haltwise_host::clock;
 use haltwise_host::collector::CollectError;
-use haltwise_host::knob::effect::{self, Effect, Watched};
+use haltwise_host::knob::effect::{self, CeilingChange, Effect, Watched};
 use haltwise_host::root::Root;
-use haltwise_host::{clock, support};
+use haltwise_host::support::{self, Support};
 
 use super::value;
+
+/// How long halts are watched where ceilings cannot be read: at a timer tick of 100 Hz, two hundred
+/// halts of each idle vCPU.
+const TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Vms {
@@ -69,19 +77,44 @@ pub(crate) fn refuses(vm: &Watched) -> Option<&'static str> {
     }
 }
 
+pub(crate) fn watch(root: &Root, change: &CeilingChange) -> Vms {
+    let support = match inspect(root) {
+        Ok(support) => support,
+        Err(why) => return Vms::unwatched(why),
+    };
+    match (support.best_rung(), kernel(&support.kernel.text)) {
+        (Some(Rung::Bpf), _) => effect::walk(root, change.now.halt_poll_ns).into(),
+        (Some(_), Some((version, arch))) => {
+            effect::watch_halts(root, TIME, &Rule::of(version, arch), change).into()
+        }
+        _ => {
+            let refused = support.tracepoints.err();
+            let why = refused.map_or_else(|| "unknown kernel".to_owned(), |it| it.to_string());
+            Vms::unwatched(why)
+        }
+    }
+}
+
+/// Looks at the VMs under the settings in force. Halts do not show a ceiling that did not change.
 pub(crate) fn look(root: &Root) -> Vms {
     let Some(now) = knobs(root) else {
         return Vms::unwatched("KVM's parameters are not there".to_owned());
     };
+    let allowed = inspect(root).and_then(|support| {
+        let refused = |refusal| format!("their ceilings take BPF to read: {refusal}");
+        support.bpf.map_err(refused)
+    });
+    match allowed {
+        Ok(()) => effect::walk(root, now.halt_poll_ns).into(),
+        Err(why) => Vms::unwatched(why),
+    }
+}
+
+fn inspect(root: &Root) -> Result<Support, String> {
     if !root.is_host() {
-        return Vms::unwatched("no VM runs under another root".to_owned());
+        return Err("no VM runs under another root".to_owned());
     }
-    let support = support::inspect(root, clock::monotonic_ns());
-    match support.map(|support| support.bpf) {
-        Ok(Ok(())) => effect::walk(root, now.halt_poll_ns).into(),
-        Ok(Err(refusal)) => Vms::unwatched(format!("their ceilings take BPF to read: {refusal}")),
-        Err(error) => Vms::unwatched(error.to_string()),
-    }
+    support::inspect(root, clock::monotonic_ns()).map_err(|it| it.to_string())
 }
 
 /// This kernel, as the reference model tells kernels apart.

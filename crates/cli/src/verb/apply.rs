@@ -10,7 +10,7 @@ use clap::ArgGroup;
 use haltwise_capture::info::Clock;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_host::discovery::VmSelector;
-use haltwise_host::knob::effect::Watched;
+use haltwise_host::knob::effect::{CeilingChange, Watched};
 use haltwise_host::knob::{
     self, KnobError, Proposal, Remark, Request, Settings, Snapshot, Target, Writer,
 };
@@ -228,7 +228,7 @@ fn look(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     let now = Snapshot::read(root)?;
     let proposal = now.propose(request)?;
     let mut view = Applied::new(root, &now, request, &proposal, &[]);
-    if sets_halt_poll_ns(&proposal) {
+    if change(root, &proposal).is_some() {
         view.warnings.extend(watching::look(root).warning());
     }
     Ok(view)
@@ -248,8 +248,8 @@ fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     view.done = true;
     view.step = step;
     view.undo = step.map(|_| view.reverts.clone());
-    let vms = if sets_halt_poll_ns(&proposal) {
-        let vms = watching::look(root);
+    let vms = if let Some(change) = change(root, &proposal) {
+        let vms = watching::watch(root, &change);
         view.warnings.extend(vms.warning());
         vms
     } else if request.wanted.iter().any(|(it, _)| it.is_ceiling()) {
@@ -264,10 +264,16 @@ fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     Ok(view)
 }
 
-fn sets_halt_poll_ns(proposal: &Proposal) -> bool {
+/// The change of the ceiling, if it is among what was done.
+fn change(root: &Root, proposal: &Proposal) -> Option<CeilingChange> {
     let ceiling = Target::Parameter(Parameter::HaltPollNs);
-    let mut changes = proposal.changes.iter();
-    changes.any(|it| it.target == ceiling && !it.is_made())
+    let mut changes = proposal.changes.iter().filter(|it| !it.is_made());
+    let change = changes.find(|it| it.target == ceiling)?;
+    let old = change.old.value.as_ref()?.parse().ok()?;
+    Some(CeilingChange {
+        old,
+        now: watching::knobs(root)?,
+    })
 }
 
 fn say(view: &Applied, json: bool) -> Result<(), Failure> {

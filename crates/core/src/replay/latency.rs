@@ -12,7 +12,6 @@
 //! else of the host; else the `Price` that was measured on purpose, corrected by the nearest class that speaks; else
 //! the few sleeps there are, which may be disturbed: [`Table::early`] and [`Table::late`] say how far either may be off.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -76,12 +75,23 @@ impl Default for Selection {
 }
 
 impl Selection {
+    fn is_next_kept(&self) -> bool {
+        self.seen & (self.stride - 1) == 0
+    }
+
     fn kept(&self) -> &[u64] {
         self.kept.as_deref().map_or(&[], Vec::as_slice)
     }
 
+    fn change(&mut self, to: impl Fn(u64) -> u64) {
+        let kept = Arc::make_mut(self.kept.get_or_insert_default());
+        for value in kept {
+            *value = to(*value);
+        }
+    }
+
     fn add(&mut self, value: u64) {
-        if self.seen & (self.stride - 1) == 0 {
+        if self.is_next_kept() {
             let kept = Arc::make_mut(self.kept.get_or_insert_default());
             if kept.len() == KEPT {
                 let mut keep = false;
@@ -103,8 +113,10 @@ impl Selection {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
     halts: u64,
-    /// Those that were seen: each vCPU has a handful.
-    classes: BTreeMap<usize, Selection>,
+    /// A bit for each class of which there are any.
+    seen: u32,
+    /// These, in rising order: each vCPU has a handful.
+    classes: Vec<Selection>,
     halt_ends: Option<Box<HaltEnds>>,
     /// Latency of a wake-up by a thread on the sleeper's CPU, which is not idle then; measured on purpose.
     same_cpu_ns: Option<u64>,
@@ -118,8 +130,7 @@ impl Latencies {
 
     /// Adds a wake-up that was recorded.
     pub fn add(&mut self, slept_ns: u64, latency_ns: u64) {
-        let class = self.classes.entry(class_of(slept_ns)).or_default();
-        class.add(latency_ns);
+        self.class_mut(class_of(slept_ns)).add(latency_ns);
     }
 
     /// Counts a halt, whether it slept or not.
@@ -129,10 +140,12 @@ impl Latencies {
 
     /// Adds those classes of others that speak for themselves.
     pub(super) fn add_typical(&mut self, others: &Self) {
-        let typical = others.classes.iter().filter(|it| others.speaks(*it.0));
-        for (class, others) in typical {
-            let own = self.classes.entry(*class).or_default();
-            others.kept().iter().for_each(|&ns| own.add(ns));
+        for class in (0..CLASSES).filter(|&class| others.speaks(class)) {
+            let kept = others.class(class).map_or(&[][..], Selection::kept);
+            let own = self.class_mut(class);
+            for &ns in kept {
+                own.add(ns);
+            }
         }
     }
 
@@ -145,7 +158,7 @@ impl Latencies {
     fn nearest(&self, class: usize, is_asked: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
         let asked = (0..CLASSES).filter(|&other| is_asked(other));
         let nearest = asked.min_by_key(|other| (class.abs_diff(*other), *other))?;
-        Some((nearest, median(self.classes.get(&nearest)?.kept())?))
+        Some((nearest, median(self.class(nearest)?.kept())?))
     }
 
     /// Adds how a halt of the host ended.
@@ -159,8 +172,25 @@ impl Latencies {
         ends.map_or_else(Overruns::default, |ends| ends.overruns())
     }
 
+    fn place(&self, class: usize) -> usize {
+        (self.seen & ((1 << class) - 1)).count_ones() as usize
+    }
+
+    fn class_mut(&mut self, class: usize) -> &mut Selection {
+        let place = self.place(class);
+        if self.seen & (1 << class) == 0 {
+            self.seen |= 1 << class;
+            self.classes.insert(place, Selection::default());
+        }
+        &mut self.classes[place]
+    }
+
+    fn class(&self, class: usize) -> Option<&Selection> {
+        (self.seen & (1 << class) != 0).then(|| &self.classes[self.place(class)])
+    }
+
     fn seen(&self, class: usize) -> u64 {
-        self.classes.get(&class).map_or(0, |class| class.seen)
+        self.class(class).map_or(0, |class| class.seen)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -170,16 +200,13 @@ impl Latencies {
     /// The median latency of the shortest sleeps that are typical; where there are none, the fastest tenth of the shortest
     /// sleeps of which there are [`ENOUGH`], or of any, and their median. In nanoseconds.
     pub fn shortest_sleeps_ns(&self) -> Option<[u64; 2]> {
-        let first = |asked: &dyn Fn(usize) -> bool| {
-            let mut classes = self.classes.keys().copied();
-            classes.find(|&class| asked(class))
-        };
+        let first = |asked: &dyn Fn(usize) -> bool| (0..CLASSES).find(|&class| asked(class));
         if let Some(class) = first(&|class| self.speaks(class)) {
-            return median(self.classes.get(&class)?.kept()).map(|ns| [ns; 2]);
+            return median(self.class(class)?.kept()).map(|ns| [ns; 2]);
         }
         let class = first(&|class| self.seen(class) >= ENOUGH);
         let class = class.or_else(|| first(&|class| self.seen(class) > 0))?;
-        let kept = self.classes.get(&class)?.kept();
+        let kept = self.class(class)?.kept();
         Some([percentile(kept, FASTEST)?, median(kept)?])
     }
 }
@@ -213,12 +240,10 @@ impl Price {
             Some(recorded_ns.cast_signed() - measured_ns.cast_signed())
         });
         let mut latencies = measured.clone();
-        for (class, selection) in &mut latencies.classes {
-            if let Some(by) = longer_ns[*class] {
-                let kept = Arc::make_mut(selection.kept.get_or_insert_default());
-                for ns in kept {
-                    *ns = ns.saturating_add_signed(by);
-                }
+        for (class, by) in longer_ns.iter().enumerate() {
+            if let Some(by) = by.filter(|_| latencies.seen(class) > 0) {
+                let place = latencies.place(class);
+                latencies.classes[place].change(|ns| ns.saturating_add_signed(by));
             }
         }
         Self {
@@ -306,7 +331,7 @@ impl Table {
     pub(crate) fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
             let (source, origin) = sources.of_class(class)?;
-            Some((source.classes.get(&class)?.kept.clone()?, origin))
+            Some((source.class(class)?.kept.clone()?, origin))
         };
         let known: [Option<(Arc<Vec<u64>>, Origin)>; CLASSES] = std::array::from_fn(of_class);
         let is_firm = |class: usize| (known[class].as_ref()).is_some_and(|it| it.1 != Origin::Few);

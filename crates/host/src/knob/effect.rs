@@ -1,17 +1,22 @@
-//! Whether running VMs follow a new ceiling: each VM's ceiling is read where KVM has it, with BPF.
+//! Whether running VMs follow a new ceiling, found out by watching them.
 //!
 //! Not by the kernel's version: kernels 5.8 to 6.0 copy `halt_poll_ns` when a VM is made, stable and
-//! distribution kernels carry fixes early, and any VM may have a cap of its own. Before 5.8 every VM follows.
+//! distribution kernels carry fixes early, and any VM may have a cap of its own. With BPF, each VM's ceiling is read
+//! where KVM has it ([`walk`]). Without BPF, halts show it: one whose length lies between
+//! the old ceiling and the new is judged differently under each ([`watch_halts`]).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use haltwise_core::event::CeilingSource;
+use haltwise_core::event::{CeilingSource, Facts, Halt, WindowCall};
 use haltwise_core::ids::Pid;
+use haltwise_core::kvm::{Knobs, Observed, Rule};
 use serde::Serialize;
 
 use crate::bpf::{self, FoundVcpu};
-use crate::collector::CollectError;
+use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::discovery::{self, VcpuThreads, VmProcess};
+use crate::perf::PerfCollector;
 use crate::root::Root;
 
 #[derive(Debug)]
@@ -83,6 +88,13 @@ impl<'a> FoundVm<'a> {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CeilingChange {
+    /// `halt_poll_ns` before, in nanoseconds.
+    pub old: u32,
+    pub now: Knobs,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -130,6 +142,50 @@ pub fn walk(root: &Root, halt_poll_ns: u32) -> Result<Vec<Watched>, CollectError
     Ok(watched)
 }
 
+/// Watches halts after a change for a while.
+pub fn watch_halts(
+    root: &Root,
+    time: Duration,
+    rule: &Rule,
+    change: &CeilingChange,
+) -> Result<Vec<Watched>, CollectError> {
+    let mut collector = PerfCollector::start(CollectOptions::default(), root.clone())?;
+    std::thread::sleep(time);
+    let mut facts = Facts::default();
+    collector.stop(&mut facts)?;
+    let named = discovery::scan(root).unwrap_or_default().vms;
+    let process = |halt: &Halt| {
+        let place = usize::try_from(halt.vm?.0).ok()?;
+        Some(collector.roster().vms.get(place)?.key.pid)
+    };
+    let mut halts: BTreeMap<Pid, Vec<Halt>> = BTreeMap::new();
+    for halt in facts.halts {
+        if let Some(pid) = process(&halt) {
+            halts.entry(pid).or_default().push(halt);
+        }
+    }
+    let watched = named.iter().map(|vm| {
+        let halts = halts.get(&vm.pid()).map_or(&[][..], Vec::as_slice);
+        let (effect, why) = match by_halts(halts, rule, change) {
+            Ok(effect) => (effect, None),
+            Err(why) => (Effect::NotTold, Some(why.to_owned())),
+        };
+        Watched {
+            name: vm.label.name.clone(),
+            pid: vm.pid().0,
+            vcpus: vm.vcpus.len(),
+            effect,
+            ceiling_ns: (effect == Effect::Follows).then_some(change.now.halt_poll_ns),
+            step: None,
+            window_ns: None,
+            vetoed_vcpus: Vec::new(),
+            running: None,
+            why,
+        }
+    });
+    Ok(watched.collect())
+}
+
 fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], halt_poll_ns: u32) -> Vec<Watched> {
     let row = |vm: &FoundVm<'_>| {
         let disabled = vm.disabled();
@@ -156,6 +212,41 @@ fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], halt_poll_ns: u32) -> Ve
         }
     };
     FoundVm::all(found).iter().map(row).collect()
+}
+
+/// Effect judged by halts after the change: halts that the old ceiling and the new would have ended with
+/// different calls of grow and shrink. All must agree; else, why the effect is not known.
+fn by_halts(halts: &[Halt], rule: &Rule, change: &CeilingChange) -> Result<Effect, &'static str> {
+    if change.old == change.now.halt_poll_ns {
+        return Err("only a changed ceiling shows in halts");
+    }
+    let call = |ceiling: u32, window: u32, halt: &Halt| {
+        let observed = Observed {
+            halt_ns: rule.counted_ns(halt.halt_ns, halt.wake_latency_ns.unwrap_or(0)),
+            valid: halt.valid,
+            allowed: true,
+        };
+        let step = rule.after(&change.now, ceiling, window, observed);
+        WindowCall::from(step.call)
+    };
+    let (mut new, mut old) = (0_u64, 0_u64);
+    for halt in halts {
+        let Some(window) = halt.window_ns else {
+            continue;
+        };
+        let under = |ceiling| call(ceiling, rule.entry(window, ceiling), halt);
+        let (by_new, by_old) = (under(change.now.halt_poll_ns), under(change.old));
+        new += u64::from(by_new != by_old && halt.change == by_new);
+        old += u64::from(by_new != by_old && halt.change == by_old);
+    }
+    match (new, old) {
+        (0, 0) if halts.is_empty() => Err("none of its halts was seen"),
+        (0, 0) => Err("none of its halts tells the old ceiling from the new"),
+        (_, 0) => Ok(Effect::Follows),
+        // By the old ceiling, or by a cap on the same side of these halts.
+        (0, _) => Ok(Effect::Keeps),
+        _ => Err("some of its halts go by the old ceiling and some by the new"),
+    }
 }
 
 #[cfg(test)]

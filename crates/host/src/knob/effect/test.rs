@@ -1,6 +1,7 @@
 //! VMs that follow, VMs that do not, and those that cannot be told: the trap of 5.8 to 6.0 among them.
 
 use haltwise_core::ids::VcpuId;
+use haltwise_core::kvm::Arch;
 
 use super::*;
 
@@ -12,6 +13,35 @@ fn found(pid: u32, ceiling: Option<(u32, CeilingSource)>) -> FoundVcpu {
         vm_ceiling: ceiling,
         ..FoundVcpu::default()
     }
+}
+
+fn change(old: u32, new: u32) -> CeilingChange {
+    let now = Knobs::of([new, 2, 10_000, 2]);
+    CeilingChange { old, now }
+}
+
+fn rule(version: &str) -> Rule {
+    Rule::of(version.parse().unwrap(), Arch::X86)
+}
+
+/// Halts of a vCPU, as a kernel with that rule makes them under a ceiling.
+fn made(rule: Rule, ceiling: u32, lengths: &[u64]) -> Vec<Halt> {
+    let mut window = 0;
+    let knobs = change(0, ceiling).now;
+    let halts = lengths.iter().map(|halt_ns| {
+        window = rule.entry(window, ceiling);
+        let step = rule.after(&knobs, ceiling, window, Observed::valid(*halt_ns));
+        let halt = Halt {
+            halt_ns: *halt_ns,
+            valid: true,
+            window_ns: Some(window),
+            change: step.call.into(),
+            ..Halt::default()
+        };
+        window = step.window;
+        halt
+    });
+    halts.collect()
 }
 
 #[test]
@@ -50,4 +80,44 @@ fn a_ceiling_that_was_read_tells_who_follows() {
     blind.hlt_in_guest = true;
     let watched = by_ceiling(&[found(3, None), blind], &[], 80_000);
     assert_eq!(watched[1].effect, Effect::NotTold);
+}
+
+/// Lengths on both sides of both ceilings, so that the window moves.
+const LENGTHS: [u64; 9] = [
+    5_000, 60_000, 60_000, 120_000, 120_000, 150_000, 60_000, 120_000, 900_000,
+];
+
+#[test]
+fn halts_tell_who_follows_on_every_kernel() {
+    for version in ["4.19", "5.10", "6.1", "6.12"] {
+        let rule = rule(version);
+        for (old, new) in [
+            (200_000, 80_000),
+            (80_000, 200_000),
+            (200_000, 0),
+            (0, 200_000),
+        ] {
+            let judged =
+                |ceiling| by_halts(&made(rule, ceiling, &LENGTHS), &rule, &change(old, new));
+            assert_eq!(judged(new), Ok(Effect::Follows), "{version} {old} {new}");
+            assert_eq!(judged(old), Ok(Effect::Keeps), "{version} {old} {new}");
+        }
+    }
+}
+
+#[test]
+fn what_halts_do_not_tell_is_not_guessed() {
+    let rule = rule("6.12");
+    let told = |lengths: &[u64], change: CeilingChange| {
+        let halts = made(rule, change.now.halt_poll_ns, lengths);
+        by_halts(&halts, &rule, &change).unwrap_err()
+    };
+    assert!(told(&[], change(200_000, 80_000)).contains("none of its halts was seen"));
+    // Far above both ceilings, with the window at 0.
+    assert!(told(&[900_000; 5], change(200_000, 80_000)).contains("tells the old"));
+    assert!(told(&LENGTHS, change(80_000, 80_000)).contains("only a changed"));
+    let mut mixed = made(rule, 80_000, &LENGTHS);
+    mixed.extend(made(rule, 200_000, &LENGTHS));
+    let why = by_halts(&mixed, &rule, &change(200_000, 80_000)).unwrap_err();
+    assert!(why.contains("some by the new"), "{why}");
 }
