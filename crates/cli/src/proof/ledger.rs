@@ -105,4 +105,25 @@ mod test {
         ];
         assert_eq!(errors_of(&others, "golden-1").count(), 0);
     }
+
+    #[test]
+    fn the_ledger_is_found_below_the_root_and_a_damaged_one_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::at(directory.path());
+        assert_eq!(errors(&root).count(), 0);
+        let hostname = this_host(&root).hostname.unwrap();
+        let path = place(&root).unwrap();
+        assert!(path.starts_with(directory.path()));
+        for _ in 0..3 {
+            let entry = Entry {
+                hostname: hostname.clone(),
+                ..entry(103.0, 95.0, false)
+            };
+            file::append(&path, &entry).unwrap();
+        }
+        assert_eq!(errors(&root).count(), 3);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(errors(&root).count(), 0);
+    }
 }

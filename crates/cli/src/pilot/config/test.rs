@@ -102,9 +102,17 @@ fn a_file_that_others_can_write_is_refused() {
 }
 
 proptest! {
-    /// Whatever the text is, it is read or refused.
+    /// Any text is read, or refused at a place within it.
     #[test]
-    fn any_text_is_read_or_refused(text in "[a-z\\[\\]=\"\\n #.0-9ä]{0,60}") {
-        drop(parse(&text));
+    fn a_mistake_lies_within_the_text(text in "[a-z\\[\\]=\"\\n #.0-9ä]{0,60}") {
+        if let Err(mistake) = parse(&text) {
+            let mistake = mistake.to_string();
+            let parts = mistake.split(|it: char| !it.is_ascii_digit());
+            let mut numbers = parts.filter_map(|it| it.parse::<usize>().ok());
+            let [line, column] = [numbers.next().unwrap(), numbers.next().unwrap()];
+            let line = text.split('\n').nth(line - 1);
+            let line = line.ok_or_else(|| TestCaseError::fail(mistake.clone()))?;
+            prop_assert!(column <= line.chars().count() + 1, "{mistake}");
+        }
     }
 }
