@@ -54,8 +54,11 @@ fn two_vms_with_one_number_are_refused() {
     let path = dir.path().join("capture.json");
     let text = unsummed(&fs::read_to_string(&path).unwrap());
     let mut fields: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let vms = fields["roster"]["vms"].as_array_mut().unwrap();
-    vms.push(vms[0].clone());
+    let vm = serde_json::json!({
+        "index": 0, "name": "web", "vmm": "qemu", "observable": { "state": "yes" },
+        "key": { "pid": 1, "start_ticks": 1, "ordinal": 0 },
+    });
+    fields["roster"]["vms"] = vec![vm; 2].into();
     fs::write(&path, fields.to_string()).unwrap();
     let error = format!("{:#}", Capture::open(dir.path()).unwrap_err());
     assert!(
