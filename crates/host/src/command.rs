@@ -11,6 +11,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -29,8 +30,8 @@ mod account;
 const PATIENCE: u32 = 200;
 const STEP: Duration = Duration::from_millis(10);
 
-/// Kills a process group when its stdin ends without a line.
-const WATCHER: &str = "read -r line || kill -s KILL -- \"-$0\"";
+/// Kills the process group that the first line of its stdin names when that ends without another line.
+const WATCHER: &str = "read -r group && { read -r line || kill -s KILL -- \"-$group\"; }";
 
 /// A command under way. Dropping it ends the command.
 #[derive(Debug)]
@@ -68,6 +69,9 @@ impl Running {
         if let Some(account) = &account {
             command.envs(account.environment());
         }
+        let watcher = watcher()?;
+        let pipe = watcher.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        let pipe = pipe.as_fd().try_clone_to_owned()?;
         let parent = getpid();
         let before_exec = move || {
             if let Some(account) = &account {
@@ -75,38 +79,29 @@ impl Running {
             }
             // A change of user forgets it: last.
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            if getppid() == Some(parent) {
-                Ok(())
-            } else {
-                Err(Errno::SRCH.into())
+            if getppid() != Some(parent) {
+                return Err(Errno::SRCH.into());
             }
+            // Before exec: nothing of the command runs that the watcher does not know.
+            name_group(&pipe)
         };
         // SAFETY: between fork and exec only system calls are made, by rustix without libc and without
-        // memory allocated: what they need was made before.
+        // memory allocated: what they need was made before, and a number is written into an array.
         unsafe { command.pre_exec(before_exec) };
-        let leader = command.spawn()?;
+        let leader = match command.spawn() {
+            Ok(leader) => leader,
+            Err(error) => {
+                dismiss(watcher);
+                return Err(error);
+            }
+        };
         let group = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
-        let mut running = Self {
+        Ok(Self {
             group: group.ok_or(io::ErrorKind::InvalidData)?,
             leader,
-            watcher: None,
+            watcher: Some(watcher),
             reaped: false,
-        };
-        running.watcher = Some(running.watch()?);
-        Ok(running)
-    }
-
-    /// In a group of its own too, which no Ctrl-C reaches.
-    fn watch(&self) -> io::Result<Child> {
-        Command::new("/bin/sh")
-            .args(["-c", WATCHER])
-            .arg(self.group.as_raw_nonzero().to_string())
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
+        })
     }
 
     pub fn group(&self) -> Pid {
@@ -148,7 +143,7 @@ impl Running {
         }
         let status = status.map_or_else(|| self.leader.wait(), Ok)?;
         self.reaped = true;
-        self.dismiss_watcher();
+        self.watcher.take().into_iter().for_each(dismiss);
         Ok(status)
     }
 
@@ -159,14 +154,34 @@ impl Running {
     fn signal(&self, signal: Signal) {
         let _gone_already = kill_process_group(self.group, signal);
     }
+}
 
-    fn dismiss_watcher(&mut self) {
-        if let Some(mut watcher) = self.watcher.take() {
-            let told = watcher.stdin.take().map(|mut pipe| pipe.write_all(b"\n"));
-            drop(told);
-            drop(watcher.wait());
-        }
-    }
+/// A watcher, in a group of its own too, which no Ctrl-C reaches.
+fn watcher() -> io::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", WATCHER])
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+}
+
+/// Tells a watcher that the group to kill is that of this process.
+fn name_group(pipe: &OwnedFd) -> io::Result<()> {
+    let mut line = [0; 16];
+    let mut rest = &mut line[..];
+    writeln!(rest, "{}", getpid().as_raw_nonzero())?;
+    let length = 16 - rest.len();
+    rustix::io::write(pipe, &line[..length])?;
+    Ok(())
+}
+
+fn dismiss(mut watcher: Child) {
+    let dismissed = watcher.stdin.take().map(|mut pipe| pipe.write_all(b"\n"));
+    drop(dismissed);
+    drop(watcher.wait());
 }
 
 /// Our stdin for a command, if it is no terminal: there the command would be stopped, being in the background.
