@@ -167,7 +167,7 @@ impl FigureAccuracy {
         );
         let widths = sorted(&mut of_figure().map(|kept| kept.width()));
         let relative = sorted(&mut of_figure().filter_map(|kept| {
-            // A share of a share misleads: those are told in points alone.
+            // A share of a share misleads: shares are compared in points alone.
             let share = kept.prediction.relative_error()?;
             (figure.unit() != FigureUnit::Percent).then_some(share.abs() * 100.0)
         }));

@@ -261,7 +261,7 @@ const PREDICTIONS: [[&str; 3]; 2] = [
 
 fn error(of: &Prediction) -> String {
     let error = of.predicted - of.measured;
-    // A share of a share misleads: those are told in points.
+    // A share of a share misleads: shares are compared in points.
     match (of.figure.unit(), of.relative_error()) {
         (Unit::Percent, _) | (_, None) => figure::difference(of.figure.unit(), error),
         (_, Some(share)) => figure::percent(share * 100.0),

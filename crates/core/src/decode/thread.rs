@@ -299,8 +299,8 @@ impl SeenCeiling {
         }
     }
 
-    /// The ceiling of a halt that began with `window`, and who set it: what showed itself, else what
-    /// was told, unless a larger window speaks against that.
+    /// The ceiling of a halt that began with `window`, and who set it: the observed one, else the
+    /// reported one, unless a larger window contradicts that.
     pub(super) fn known(
         self,
         window: Option<u32>,

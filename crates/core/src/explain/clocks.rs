@@ -6,7 +6,7 @@ use super::terms::HYPERV;
 
 /// An idle guest that is woken by its timer at one of a handful of rates has a tick that never stops. The signature: nine
 /// of ten wakes are the timer's, the vCPU is halted for at least half of the time, gaps hardly vary, and the rate is near
-/// a known one: 1000 is told from 1024 as the nearer of the two, which is right only where no tick was lost.
+/// a known one: of 1000 and 1024 the nearer is taken, which is right only where no tick was lost.
 pub(super) const TICK_STORM: Rule = Rule {
     id: "tick-storm",
     title: "a tick that never stops on an idle vCPU",
@@ -138,7 +138,7 @@ fn tick(account: &Account) -> Option<(&'static Tick, f64)> {
         return None;
     }
     let per_s = account.halts as f64 / (span_ns as f64 / 1e9);
-    // Between ticks there is the gap and little else; a rate of other gaps is a mean by chance.
+    // Between ticks there is the gap and little else; the mean rate of other gaps is no tick rate.
     let period_ns = 1e9 / per_s;
     if (gaps.percentile(0.5)? as f64) < PERIOD * period_ns {
         return None;

@@ -59,7 +59,7 @@ fn remedies_for_apic(by_hyperv: bool) -> Vec<Remedy> {
 }
 
 fn apic_writes(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
-    // Where KVM virtualises in software no exit is told, and no hardware could take the writes.
+    // Where KVM virtualises in software it reports no exit, and no hardware could take the writes.
     exits.isa()?;
     let writes = exits_of(exits, &MSR);
     let to = |msrs: [u64; 2]| about(exits, &[Kind::MsrWrite], |msr| msrs.contains(&msr));

@@ -6,7 +6,7 @@
 //!
 //! | from | what changes | field |
 //! |---|---|---|
-//! | 4.0 | polls for the module parameter on every halt | [`WindowOf::Nobody`] |
+//! | 4.0 | polls for the module parameter on every halt | [`WindowOf::Param`] |
 //! | 4.3 | a window for each vCPU, grown from 10 us without bound | [`WindowOf::Vcpu`], [`GrowStart::Fixed`] |
 //! | 4.6 | growth is capped at the module parameter | [`GrowthCap::Param`] |
 //! | 4.7 | invalid wakeups shrink (s390) | `invalid_wakeups` |
@@ -30,7 +30,7 @@ pub enum WindowOf {
     /// No window: KVM does not poll.
     NoPolling,
     /// No window: every halt polls for the module parameter. 4.0 to 4.2, commit f7819512996361.
-    Nobody,
+    Param,
     /// Each vCPU: `vcpu->halt_poll_ns`. Since 4.3, commits 19020f8a and aca6ff29.
     Vcpu,
 }
@@ -119,7 +119,7 @@ impl Rule {
         let rule = Self {
             window: match () {
                 () if from(4, 3) => WindowOf::Vcpu,
-                () if from(4, 0) => WindowOf::Nobody,
+                () if from(4, 0) => WindowOf::Param,
                 () => WindowOf::NoPolling,
             },
             ceiling: if from(5, 8) {

@@ -129,7 +129,7 @@ impl Rule {
     pub fn entry(&self, window: u32, ceiling: u32) -> u32 {
         match (self.window, self.clamp) {
             (WindowOf::NoPolling, _) => 0,
-            (WindowOf::Nobody, _) => ceiling,
+            (WindowOf::Param, _) => ceiling,
             (_, Clamp::AtEntry) => window.min(ceiling),
             (_, Clamp::Never) => window,
         }
@@ -143,7 +143,7 @@ impl Rule {
     pub fn after(&self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {
         match self.window {
             WindowOf::NoPolling => Step::silent(0),
-            WindowOf::Nobody => Step::silent(ceiling),
+            WindowOf::Param => Step::silent(ceiling),
             WindowOf::Vcpu => self.adapt(knobs, ceiling, window, observed),
         }
     }

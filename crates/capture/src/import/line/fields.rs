@@ -247,7 +247,7 @@ fn vcpu(text: &[u8]) -> Option<VcpuId> {
 }
 
 // The scheduler's events. A task's name may hold anything but is 15 bytes long, so that what is longer cannot be part of
-// one: such words are sought, from the right.
+// a name: the parser looks for such words from the right.
 
 /// `comm=… pid=4201 prio=120 target_cpu=001`, bare or not, or the plugin's `…:4201 [120] CPU:001`.
 fn waking(text: &[u8]) -> Option<What> {

@@ -57,7 +57,7 @@ fn eoi_writes_that_exit() {
     assert_eq!(of(&[], &[msr]).says(id), Some(Sure::Possible));
     assert_eq!(of(&[SubKey::Msr], &[msr, deadline]).says(id), None);
     let software = of(&[SubKey::Msr], &[eoi]);
-    assert_eq!(software.says(id), None, "no exit is told");
+    assert_eq!(software.says(id), None, "no exit is reported");
     let lacks = software.lacks(id).unwrap();
     assert!(lacks.contains("without hardware virtualization"));
     let few = (Kind::MsrWrite, 32, Some(0x80b), 9_000, 1_500);

@@ -41,7 +41,7 @@ proptest! {
         prop_assert!(windows[armed..].iter().all(|window| *window == threshold_ns), "{:?}", windows);
     }
 
-    /// Whatever a policy is told, true or not, it answers, and the same each time.
+    /// A policy answers on any input, true or not, and gives the same answer each time.
     #[test]
     fn nothing_upsets_a_policy(
         halts in proptest::collection::vec((proptest::option::of(ns()), any_seen()), 0..40),
